@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from fedcsa.cli.app import app
 from fedcsa.cli.federation_demo import write_sites
-from fedcsa.loopback.serving import served
+from fedcsa.loopback.pages import served
 from fedcsa.messages.codec import encode
 from fedcsa.messages.policy import Policy
 from fedcsa.site.agreed import AgreedStudy

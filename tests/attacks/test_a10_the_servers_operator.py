@@ -22,8 +22,7 @@ pytest.importorskip("cryptography", reason="it comes with the engine, nvflare")
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fedcsa.errors import BindingError
-from fedcsa.federation.flare.certificates import DENIED, Authority
-from fedcsa.federation.flare.keys import write_key
+from fedcsa.federation.flare.certificates import DENIED, Authority, write_key
 from fedcsa.federation.flare.seal import BLOCK, KitSeal
 from fedcsa.messages.codec import MAGIC, PROTOCOL_VERSION, decode, digest
 from fedcsa.messages.envelope import (

@@ -319,7 +319,7 @@ class Live:
 
 
 CONNECTED = "connected, waiting for a study"
-CHILD = "fedcsa.site.opening_child"
+CHILD = "fedcsa.site.opening"
 HOLD = Path(__file__).parent / "hold"
 POISON = Path(__file__).parents[1] / "attacks" / "poison"
 

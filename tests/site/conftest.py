@@ -9,8 +9,7 @@ import pytest
 from fedcsa.answer import page
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.federation.coordinator import Coordinator
-from fedcsa.federation.kept import Kept
-from fedcsa.federation.rounds import Ended
+from fedcsa.federation.kept import Ended, Kept
 from fedcsa.messages.envelope import Envelope
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from fedcsa.core.table import Table1
 from fedcsa.errors import PolicyError
 from fedcsa.messages.policy import utc_now
-from fedcsa.site.cohort import Cohort, cohort_accounts, n_changed, row_hashes
+from fedcsa.site.account import cohort_accounts
 from fedcsa.site.log import SiteLog
 from fedcsa.site.preview import preview
+from fedcsa.site.told import Cohort, n_changed, row_hashes
 
 OTHER_COLUMNS = ('bmi = "number"\n', "")
 OTHER_UNITS = ('bmi = "number"', "bmi = { sd = 2.0 }")
@@ -56,7 +57,7 @@ class Hospital:
 
     def accounts(self, days=90):
         found = cohort_accounts(self.federation.log("new"), days)
-        return [dataclasses.astuple(account) for account in found]
+        return [tuple(account.values()) for account in found]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
 from fedcsa.site.log import open_log
 from fedcsa.site.opening import Opener
-from fedcsa.site.source_desk import ONE, SourceDesk
+from fedcsa.site.source_desk import SourceDesk, one_of_phase
 from fedcsa.site.state import Status
 
 SIZES = ("abbey", "birch", "castle")
@@ -600,7 +600,7 @@ def test_nothing_is_sent_before_a_report(federation, phase):
     assert refused(federation, envelope, payload) == "phase_order"
 
 
-@pytest.mark.parametrize(("phase", "rule"), [(phase, ONE[phase]) for phase in PHASES])
+@pytest.mark.parametrize(("phase", "rule"), [(phase, one_of_phase(phase)) for phase in PHASES])
 def test_a_second_question_of_a_phase_is_refused_by_name(federation, phase, rule):
     federation.attempt()
     _, payload = asked_again(federation, phase)

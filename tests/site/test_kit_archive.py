@@ -15,8 +15,7 @@ pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 from fedcsa.cli import federation_command
 from fedcsa.cli.app import app
 from fedcsa.errors import ResultError, StudyError
-from fedcsa.federation.flare.kit_archive import _MOST_BYTES, KitArchive, pack_kit
-from fedcsa.federation.flare.kits import Kit
+from fedcsa.federation.flare.kits import _MOST_BYTES, Kit, KitArchive, pack_kit
 from fedcsa.site.log import HEAD
 from fedcsa.site.state import alone
 
@@ -213,7 +212,7 @@ def test_a_place_that_cannot_be_written_is_named(archive, tmp_path, monkeypatch)
     def full(*_):
         raise OSError
 
-    monkeypatch.setattr("fedcsa.federation.flare.kit_archive.write_secret", full)
+    monkeypatch.setattr("fedcsa.federation.flare.kits.write_secret", full)
     with pytest.raises(StudyError, match=r"cannot be written to .*new' \(OSError\)"):
         KitArchive(archive).unpack(tmp_path / "new")
 

@@ -15,12 +15,10 @@ from fedcsa.errors import BindingError, StudyError
 from fedcsa.federation.federation_file import AUTHORITY, Federation
 from fedcsa.federation.flare import doctor
 from fedcsa.federation.flare import kits as kits_module
-from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied
+from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied, unlocked
 from fedcsa.federation.flare.doctor import check_kit
 from fedcsa.federation.flare.hardening import AUTHORIZATION, problems_of, settle
-from fedcsa.federation.flare.keys import unlocked
-from fedcsa.federation.flare.kit_archive import KitArchive
-from fedcsa.federation.flare.kits import Kit, deny, provision, renew
+from fedcsa.federation.flare.kits import Kit, KitArchive, deny, provision, renew
 from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.messages.messages import Refusal
 from fedcsa.site.log import HEAD, LOG, SiteLog

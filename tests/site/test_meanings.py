@@ -9,21 +9,25 @@ from fedcsa.messages.messages import MESSAGES
 from fedcsa.models.portable import _TREE_ARRAYS, LinearModel
 from fedcsa.models.steps import _ARRAYS
 from fedcsa.models.trees import Cuts, Grid
-from fedcsa.site.meanings import ARRAYS, IN_SHORT, MEANINGS, meaning_of
+from fedcsa.site.meanings import ARRAYS, IN_SHORT, MEANINGS, SHARED, meaning_of
 
 FIELDS = [(name, f.name) for name, kind in MESSAGES.items() for f in dataclasses.fields(kind)]
 
 
 @pytest.mark.parametrize(("message", "field"), FIELDS)
 def test_every_field_of_every_message_has_its_own_description(message, field):
-    own = MEANINGS[message][field]
+    own = meaning_of(message, field)
     assert len(own.what) > 6
     assert own.computed_from
-    assert [f for f, meaning in MEANINGS[message].items() if meaning.what == own.what] == [field]
+    every = {**SHARED, **MEANINGS[message]}
+    assert [f for f, meaning in every.items() if meaning.what == own.what] == [field]
 
 
 def test_no_description_is_of_a_field_that_does_not_exist():
-    assert {(m, f) for m, fields in MEANINGS.items() for f in fields} == set(FIELDS)
+    shared = {(m, f) for m, f in FIELDS if f in SHARED}
+    assert {f for _, f in shared} == set(SHARED)
+    own = {(m, f) for m, fields in MEANINGS.items() for f in fields}
+    assert own == set(FIELDS) - shared
 
 
 def test_every_message_is_told_in_one_sentence_of_its_own():

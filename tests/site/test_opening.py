@@ -14,10 +14,16 @@ from fedcsa.messages.messages import Conclusion, Examination, ModelReport, Refus
 from fedcsa.models.portable import LinearModel
 from fedcsa.site import opening
 from fedcsa.site.log import SiteLog
-from fedcsa.site.opening import UNSAFE, Bounds, Opener, opener, unsafe_message
-from fedcsa.site.opening_child import agreed_rows, open_wholly
+from fedcsa.site.opening import (
+    UNSAFE,
+    Opener,
+    agreed_rows,
+    open_wholly,
+    opener,
+    unsafe_message,
+)
 
-BOUNDS = Bounds(max_bytes=1 << 28, features=2)
+BOUNDS = {"max_bytes": 1 << 28, "features": 2}
 GOOD = encode(Refusal("demo", "abbey", "0" * 64, "models"))
 POISON = Path(__file__).parents[1] / "attacks" / "poison"
 
@@ -48,9 +54,9 @@ def large(megabytes):
 
 @pytest.mark.parametrize("payload", [GOOD, b"", b"junk", GOOD[:-1], GOOD * 2])
 def test_one_child_opens_messages_and_what_is_none_one_after_the_other(child, payload):
-    assert child.try_out(GOOD, BOUNDS) == ""
+    assert child.try_out(GOOD, **BOUNDS) == ""
     first = child._child.pid
-    assert [child.try_out(payload, BOUNDS) for _ in range(3)] == [""] * 3
+    assert [child.try_out(payload, **BOUNDS) for _ in range(3)] == [""] * 3
     assert child._child.pid == first
 
 
@@ -72,10 +78,10 @@ def test_whatever_a_message_does_ends_one_child_and_not_the_next(
     monkeypatch.setattr(opening, "CPU_SECONDS", 1 if action == "spin" else 60)
     monkeypatch.setattr(opening, "WALL_SECONDS", 0.5 if action == "sleep" else 600.0)
     poison(action)
-    assert child.try_out(GOOD, BOUNDS) == rule
+    assert child.try_out(GOOD, **BOUNDS) == rule
     monkeypatch.delenv("FEDCSA_TEST_POISON")
     monkeypatch.setattr(opening, "WALL_SECONDS", 600.0)
-    assert child.try_out(GOOD, BOUNDS) == ""
+    assert child.try_out(GOOD, **BOUNDS) == ""
 
 
 def test_a_child_that_somebody_else_ends_accuses_nobody(child, monkeypatch):
@@ -89,29 +95,29 @@ def test_a_child_that_somebody_else_ends_accuses_nobody(child, monkeypatch):
         return answer(self, frame, seconds)
 
     monkeypatch.setattr(Opener, "_answer", end_it_first)
-    assert child.try_out(GOOD, BOUNDS) == ""
+    assert child.try_out(GOOD, **BOUNDS) == ""
     assert len(ended) == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system tells no memory")
 def test_memory_is_limited_beside_the_message_and_not_below_what_honest_ones_need(child, poison):
-    assert child.try_out(large(100), BOUNDS) == ""  # held three times: as bytes, frame and array
+    assert child.try_out(large(100), **BOUNDS) == ""  # held three times: as bytes, frame and array
     child.end()
     poison("a-little-memory")
-    assert child.try_out(GOOD, BOUNDS) == ""
+    assert child.try_out(GOOD, **BOUNDS) == ""
     assert opening.MEMORY_BYTES == 300 << 20
 
 
 def test_seconds_are_counted_for_every_message_anew(child, poison, monkeypatch):
     poison("half-a-second")
     monkeypatch.setattr(opening, "CPU_SECONDS", 1)
-    assert [child.try_out(GOOD, BOUNDS) for _ in range(4)] == [""] * 4
+    assert [child.try_out(GOOD, **BOUNDS) for _ in range(4)] == [""] * 4
 
 
 def test_nothing_in_the_folder_where_a_site_runs_poses_as_a_module(child, tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
-    assert child.try_out(GOOD, BOUNDS) == ""
+    assert child.try_out(GOOD, **BOUNDS) == ""
 
 
 def test_a_site_that_cannot_start_a_child_blames_nobody(federation, monkeypatch):
@@ -163,7 +169,7 @@ def examination(*members):
 
 
 GOOD_LINE, BAD_LINE = (LINE.form, LINE.arrays), (LINE.form, BROKEN)
-TASK = {**vars(BOUNDS), "memory": 1 << 30, "seconds": 60}
+TASK = {**BOUNDS, "classes": 0, "memory": 1 << 30, "seconds": 60}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,7 @@ def test_every_model_predicts_the_agreed_rows(monkeypatch, message):
 def test_a_damaged_model_is_refused_and_no_crash(child, message):
     with pytest.raises(ModelError):
         open_wholly(encode(message), TASK)
-    assert child.try_out(encode(message), BOUNDS) == ""  # the process that asked says why
+    assert child.try_out(encode(message), **BOUNDS) == ""  # the process that asked says why
 
 
 def test_a_model_that_fails_on_the_agreed_rows_may_do_at_the_site(monkeypatch):

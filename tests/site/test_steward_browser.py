@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from tests.site.conftest import Federation, write_study
 
-from fedcsa.loopback.serving import served
+from fedcsa.loopback.pages import served
 from fedcsa.site.log import SiteLog
 from fedcsa.site.preview import preview
 from fedcsa.site.site_file import SiteFile

@@ -10,20 +10,18 @@ import time
 from importlib.metadata import version
 
 import pytest
-from tests.loopback.test_guard import Browser
+from tests.loopback.test_pages import Browser
 
 from fedcsa.cli.common import Output
 from fedcsa.cli.site_command import _run_engine
 from fedcsa.errors import LedgerError, ProtocolError, StudyError
-from fedcsa.loopback.guard import Moved, Visit
-from fedcsa.loopback.layout import rendered
+from fedcsa.loopback.pages import Moved, Visit, rendered
 from fedcsa.messages.messages import RiskReport
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import LOG, SiteLog
-from fedcsa.site.preview_child import looked
-from fedcsa.site.previews import Previews
+from fedcsa.site.preview import looked
 from fedcsa.site.state import Status
-from fedcsa.site.steward_page import StewardPage
+from fedcsa.site.steward_page import Previews, StewardPage
 
 NASTY = "<b>\"&'\x1b[31m\u202e\x00</b>"
 STUDY = """name = "stroke"
@@ -347,7 +345,7 @@ def test_a_preview_that_fails_is_told_without_a_value(site, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("a cell")
 
-    monkeypatch.setattr("fedcsa.site.preview_child.preview", fail)
+    monkeypatch.setattr("fedcsa.site.preview.preview", fail)
     assert looked(STUDY, str(site.file)) == {"error": "The preview failed (ZeroDivisionError)."}
     previews = Previews(site.file)
     monkeypatch.setattr(sys, "executable", "/bin/false")

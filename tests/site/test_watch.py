@@ -13,8 +13,7 @@ from fedcsa.cli.app import app
 from fedcsa.cli.study_screen import StudyScreen
 from fedcsa.errors import PolicyError, ProtocolError
 from fedcsa.federation.kept import Kept, Shelf
-from fedcsa.federation.lead_page import page_of
-from fedcsa.federation.progress import SiteProgress, StudyProgress, progress_of, running
+from fedcsa.federation.progress import SiteProgress, StudyProgress, page_of, progress_of, running
 from fedcsa.messages.codec import decode
 
 pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
@@ -28,7 +27,7 @@ class Asked:
         self.n_asked = 0
         self.fails = {}
         monkeypatch.setattr(study_command, "_asker", lambda _, screen: self.bound(screen))
-        monkeypatch.setattr("fedcsa.federation.rounds.time.sleep", lambda _: None)
+        monkeypatch.setattr("fedcsa.federation.kept.time.sleep", lambda _: None)
         monkeypatch.setattr("fedcsa.federation.kept._SHORTEST", 0.0)
 
     def bound(self, screen):

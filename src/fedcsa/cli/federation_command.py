@@ -112,7 +112,7 @@ _COMPARE = (
 
 def _packed(kit: Path) -> dict[str, str]:
     """Pack a kit; its folder, the archive, and the archive's fingerprint."""
-    from fedcsa.federation.flare.kit_archive import KitArchive, pack_kit
+    from fedcsa.federation.flare.kits import KitArchive, pack_kit
 
     archive = pack_kit(kit)
     number = KitArchive(archive).fingerprint
@@ -148,7 +148,7 @@ def install(
     from fedcsa.federation.flare import require_engine
 
     require_engine()
-    from fedcsa.federation.flare.kit_archive import KitArchive
+    from fedcsa.federation.flare.kits import KitArchive
 
     came = KitArchive(archive)
     came.check(_told(came.fingerprint) if fingerprint is None else fingerprint)
@@ -259,7 +259,7 @@ def serve(
     from fedcsa.site.state import alone
 
     require_engine()
-    from fedcsa.federation.flare.keys import unlocked
+    from fedcsa.federation.flare.certificates import unlocked
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.flare.process import EngineProcess, until_stopped
 

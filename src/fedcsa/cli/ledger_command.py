@@ -81,9 +81,12 @@ def _state_of(path: Path) -> tuple[Path, Policy] | None:
 
 
 def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) -> None:
-    from fedcsa.site.account import told_sentences, without_repeats
-    from fedcsa.site.briefs import briefs_by_target
-    from fedcsa.site.cohort import cohort_accounts
+    from fedcsa.site.account import (
+        briefs_by_target,
+        cohort_accounts,
+        told_sentences,
+        without_repeats,
+    )
     from fedcsa.site.log import SiteLog
 
     log, days = SiteLog(folder), policy.period_days
@@ -106,7 +109,7 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
             {**line.to_plain(), "certificate": tried.get(line.entry.sha256)} for line in lines
         ],
         "period_days": days,
-        "cohorts": [dataclasses.asdict(told) for told in cohorts],
+        "cohorts": cohorts,
         "briefs": targets,
     }
     output.answer(content, show)

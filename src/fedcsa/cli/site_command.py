@@ -137,7 +137,7 @@ def start(
 
     folder = SiteFile.load(data).state_folder
     require_engine()
-    from fedcsa.federation.flare.keys import unlocked
+    from fedcsa.federation.flare.certificates import unlocked
     from fedcsa.federation.flare.kits import Kit
 
     about = Kit.load(kit)

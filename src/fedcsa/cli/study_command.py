@@ -31,9 +31,8 @@ from fedcsa.errors import StudyError, unknown
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
-    from fedcsa.federation.kept import Kept, Shelf
+    from fedcsa.federation.kept import Ask, Ended, Kept, Shelf
     from fedcsa.federation.progress import StudyProgress
-    from fedcsa.federation.rounds import Ask, Ended
     from fedcsa.messages.messages import Conclusion
 
 study = Group("study", "Begin a study, or run it over sites.")
@@ -217,12 +216,10 @@ def _ask_for(
     page: bool,
 ) -> int:
     """Ask for studies until they have ended; the exit code."""
-    from fedcsa.federation.flare.keys import unlocked
+    from fedcsa.federation.flare.certificates import unlocked
     from fedcsa.federation.flare.kits import Kit
-    from fedcsa.federation.kept import Shelf
-    from fedcsa.federation.lead_page import page_of
-    from fedcsa.federation.progress import progress_of
-    from fedcsa.federation.rounds import ask_until_ended
+    from fedcsa.federation.kept import Shelf, ask_until_ended
+    from fedcsa.federation.progress import page_of, progress_of
 
     shelf, codes = Shelf(kit), []
     with ExitStack() as stack:
@@ -289,7 +286,7 @@ def _asker(kit: Path, screen: StudyScreen) -> Ask:
     """Asks for a study over the engine, with a key of its own for every question."""
     from fedcsa.federation.flare.kits import Kit
     from fedcsa.federation.flare.seal import KitSeal
-    from fedcsa.federation.flare.session import Submission, ask_for
+    from fedcsa.federation.flare.session import Submission, open_conclusion, submit_study
     from fedcsa.federation.progress import running
     from fedcsa.messages.envelope import START, ask
     from fedcsa.site.agreed import AgreedStudy
@@ -303,7 +300,8 @@ def _asker(kit: Path, screen: StudyScreen) -> Ask:
         submission = Submission(
             agreed, kept.target, kept.min_sources, kept.deadline, start, seal, wait
         )
-        return ask_for(kit, submission, lambda board: screen.show(running(kept, board)))
+        board = submit_study(kit, submission, lambda seen: screen.show(running(kept, seen)))
+        return board, open_conclusion(board, submission)
 
     return ask_engine
 

@@ -6,6 +6,7 @@ import json as jsonlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,8 @@ from fedcsa.errors import ResultError
 from fedcsa.words import listed, printable
 
 if TYPE_CHECKING:
-    from fedcsa.federation.kept import Kept
+    from fedcsa.federation.kept import Ended, Kept
     from fedcsa.federation.progress import StudyProgress
-    from fedcsa.federation.rounds import Ended
     from fedcsa.messages.messages import Conclusion
     from fedcsa.target.adaptation import Adaptation
 
@@ -88,7 +88,7 @@ class StudyScreen:
         before = self.studies.get(progress.study)
         self.keep(progress)
         if self._output is not None and self._output.json and progress != before:
-            self._output.line(progress.to_plain(), "")
+            self._output.line(asdict(progress), "")
         if self._live is not None:
             self._live.update(Group(*map(_grid, self.studies.values())))
         elif not self._quiet:
@@ -193,7 +193,7 @@ def _show_waiting(kept: Kept, kit: Path, output: Output) -> int:
         text = f"{progress.text} Go on with: fedcsa study watch --kit {kit}"
         screen.print(Text(printable(text)), soft_wrap=True)
 
-    output.answer({"outcome": "waiting", **progress.to_plain()}, show)
+    output.answer({"outcome": "waiting", **asdict(progress)}, show)
     return EXIT_WAITING
 
 

@@ -294,6 +294,9 @@ def database_problem(database: str) -> str | None:
     return None
 
 
+# Columns whose types only the database knows -------------------------------------------------
+
+
 def plain_piece(piece: pa.RecordBatch, words: str) -> pa.RecordBatch:
     """The piece of a table with the columns that only a database has brought to plain types.
 
@@ -344,6 +347,9 @@ def _uuid_texts(column: pa.ExtensionArray) -> pa.StringArray:
         len(column), ends.buffers()[1], pa.py_buffer(texts.tobytes())
     )
     return pa.compute.if_else(missing, pa.scalar(None, pa.string()), found)
+
+
+# Answers of SQLite as columns -----------------------------------------------------------------
 
 
 def sqlite_reader(connection: sqlite3.Connection, query: str) -> pa.RecordBatchReader:

@@ -1,12 +1,14 @@
-"""Where a study is, in words: the same for the terminal, the page and programs."""
+"""Where a study is, in words: the same for the terminal, the lead's page and programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fedcsa.federation.kept import Kept, is_waiting
+from fedcsa.loopback import require_page
 from fedcsa.words import listed
 
 _PHASES = {
@@ -72,10 +74,6 @@ class StudyProgress:
     asked: str = ""
     next: str = ""
     until: str = ""
-
-    def to_plain(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**asdict(self), "sites": [asdict(site) for site in self.sites]}
 
 
 def progress_of(kept: Kept) -> StudyProgress:
@@ -153,3 +151,23 @@ def fate_in_words(fate: str) -> str:
         if fate == word or (word == _STEWARD and fate.startswith(f"{word} (")):
             return said + fate[len(word) :]
     return fate
+
+
+@contextmanager
+def page_of(studies: Callable[[], Mapping[str, StudyProgress]]) -> Iterator[str]:
+    """Serve the page meanwhile; its one-time link.
+
+    Parameters
+    ----------
+    studies : function
+        Where the studies are now, by id.
+    """
+    require_page()
+    from fedcsa.loopback.pages import Shown, Visit, served
+
+    def overview(visit: Visit) -> Shown:  # noqa: ARG001 - a view gets its visit
+        return Shown("fedcsa.federation:lead.html.jinja", {"studies": list(studies().values())})
+
+    again = "For another link, stop the command and start it again: fedcsa study watch --page"
+    with served({"GET /": overview}, again) as guard:
+        yield guard.new_link()

@@ -1,7 +1,4 @@
-"""Pages on this machine alone: who may open them, what they load, how they are served.
-
-A page is a mapping of addresses to views; what makes it safe is done once, in `guard`.
-"""
+"""Pages on this machine alone: mappings of addresses to views, kept safe in one place, `pages`."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""What left a site, and what would, in sentences: for the terminal and the steward's page."""
+"""What left a site, and what would, counted and in sentences: for the terminal and the page."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedcsa.messages.policy import Policy
-from fedcsa.site.briefs import briefs_by_target
-from fedcsa.site.cohort import cohort_accounts
-from fedcsa.site.log import Sent, SiteLog
+from fedcsa.site.log import Event, Sent, SiteLog
 from fedcsa.words import number, printable
 
 #: Of a preview, where a question has not come.
@@ -53,6 +52,41 @@ def search_sentence(budget: Mapping[str, int]) -> str:
     )
 
 
+def cohort_accounts(log: SiteLog, days: int) -> list[dict[str, Any]]:
+    """What a target told of each of its cohorts in the last `days`.
+
+    How many studies got a table, how many tables were different ones, since the same numbers told
+    again are none, and how many numbers about the cohort's rows these hold.
+
+    Parameters
+    ----------
+    log : SiteLog
+    days : int
+    """
+    cohorts: dict[str, list[Event]] = {}
+    for line in log.recent("announced", days):
+        cohorts.setdefault(line["cohort"], []).append(line)
+    new = {
+        name: [line["numbers"] for line in own if not line["repeats"]]
+        for name, own in cohorts.items()
+    }
+    return [
+        {"cohort": name, "studies": len(own), "tables": len(new[name]), "numbers": sum(new[name])}
+        for name, own in cohorts.items()
+    ]
+
+
+def briefs_by_target(log: SiteLog, days: int) -> dict[str, int]:
+    """How many briefs of each target a source took up in the last `days`, refused ones too.
+
+    Parameters
+    ----------
+    log : SiteLog
+    days : int
+    """
+    return dict(Counter(x["target"] for x in log.recent("accepted", days, phase="risk")))
+
+
 def told_sentences(log: SiteLog, policy: Policy) -> list[str]:
     """How many tables of a cohort, and how many briefs of a target, count in the period.
 
@@ -64,8 +98,8 @@ def told_sentences(log: SiteLog, policy: Policy) -> list[str]:
     """
     days = policy.period_days
     tables = [
-        f"Cohort {printable(told.cohort)}: {told.tables} of {_most(policy.max_tables)} "
-        f"tables in {days} days, {told.numbers} numbers, in {told.studies} studies."
+        f"Cohort {printable(told['cohort'])}: {told['tables']} of {_most(policy.max_tables)} "
+        f"tables in {days} days, {told['numbers']} numbers, in {told['studies']} studies."
         for told in cohort_accounts(log, days)
     ]
     return tables + [

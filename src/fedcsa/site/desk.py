@@ -12,7 +12,7 @@ from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import WAITING, Conclusion
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import Allow, Sent, open_log
-from fedcsa.site.opening import UNSAFE, Bounds, opener, unsafe_message
+from fedcsa.site.opening import UNSAFE, opener, unsafe_message
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 
@@ -44,7 +44,7 @@ class Desk:
         self._log = open_log(site.state_folder)
         self._status = Status(site.state_folder)
         plan = agreed.study.plan()
-        self._bounds = Bounds(site.max_bytes, len(plan.features), len(plan.classes))
+        self._bounds = site.max_bytes, len(plan.features), len(plan.classes)
 
     def say(self, text: str) -> None:
         """Tell the person beside this site."""
@@ -77,7 +77,7 @@ class Desk:
         self._check_openings(came.sender, key, this["sha256"])
         self._log.append("opening", **this)
         try:
-            rule = opener().try_out(payload, self._bounds)
+            rule = opener().try_out(payload, *self._bounds)
             if rule:
                 raise unsafe_message(rule, came.sender)
             message = decode(payload, self.site.max_bytes)

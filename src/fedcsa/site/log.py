@@ -244,11 +244,15 @@ class SiteLog:
     @property
     def sent(self) -> tuple[Sent, ...]:
         """Every message that left, oldest first."""
+        names = [item.name for item in dataclasses.fields(LedgerEntry)]
         return tuple(
-            Sent(_entry(line), line["kind"], line["envelope_bytes"])
+            Sent(
+                LedgerEntry.from_plain({name: line[name] for name in names}),
+                line["kind"], line["envelope_bytes"],
+            )
             for line in self.events
             if line["event"] == "sent"
-        )
+        )  # fmt: skip
 
     # What was told or answered of late -------------------------------------------------------
 
@@ -337,9 +341,10 @@ class SiteLog:
             full = self._full_id(study)
             said = self.all("decided", id=full)
             if seen is not None and seen != (said[-1]["hash"] if said else ""):
+                last, by = said[-1], said[-1].get("who", "")
                 raise StudyError(
-                    f"{full!r} was {said[-1]['decision']} meanwhile"
-                    f"{_by(said[-1].get('who', ''))}, at {said[-1]['time']}. Look at it again."
+                    f"{full!r} was {last['decision']} meanwhile{' by ' + by if by else ''}, "
+                    f"at {last['time']}. Look at it again."
                 )
             content = {"decision": decision, "who": who, "reason": reason, "tell": tell}
             self._write("decided", {"id": full, **content, "time": self.time})
@@ -347,7 +352,8 @@ class SiteLog:
 
     def _full_id(self, study: str) -> str:
         """The id of a study that is named by it, or by a name that only one study here has."""
-        known = self._spoken_of()
+        lines = (line for line in self.events if line["event"] in ("waiting", "decided"))
+        known = list(dict.fromkeys(str(line["id"]) for line in lines))
         named = [item for item in known if study in (item, item.rpartition("@")[0])]
         if _ID.fullmatch(study) and not named:
             named = [study]  # decided on beforehand
@@ -363,11 +369,6 @@ class SiteLog:
     def has_come(self, study: str) -> bool:
         """Whether a study of this id has come here: only then its values can have been seen."""
         return any(line.get("id") == study for line in self.events if line["event"] == "waiting")
-
-    def _spoken_of(self) -> list[str]:
-        """Ids of the studies that wait or were decided on, oldest first."""
-        lines = (line for line in self.events if line["event"] in ("waiting", "decided"))
-        return list(dict.fromkeys(str(line["id"]) for line in lines))
 
     # Payloads --------------------------------------------------------------------------------
 
@@ -530,15 +531,6 @@ def _check_decision(decision: str, who: str, reason: str) -> None:
                 f"The {name} must have at most {LONGEST_REASON} characters, all printable, on one "
                 "line. Make it shorter or simpler."
             )
-
-
-def _by(who: str) -> str:
-    return f" by {who}" if who else ""
-
-
-def _entry(line: Event) -> LedgerEntry:
-    names = [item.name for item in dataclasses.fields(LedgerEntry)]
-    return LedgerEntry.from_plain({name: line[name] for name in names})
 
 
 def _key(event: str, content: dict[str, Any]) -> tuple[str, ...]:

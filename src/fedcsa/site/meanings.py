@@ -9,19 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fedcsa.messages.messages import (
-    BacktestReport,
-    Brief,
-    Conclusion,
-    Examination,
-    ExaminationReport,
-    ModelReport,
-    ModelRequest,
-    MoreCandidates,
-    Refusal,
-    RiskReport,
-)
-
 #: What a field can be computed from.
 _NOTHING = "no row"
 _AGREED = "agreed study"
@@ -40,32 +27,34 @@ class Meaning(NamedTuple):
     computed_from: str
 
 
-_STUDY = Meaning("name of the study", _AGREED)
-_SOURCE = Meaning("name of this site", _NOTHING)
-_ANSWERED = Meaning("hash of the message that is answered", _NOTHING)
-_BRIEF = Meaning("hash of the brief, by which sources know which weights are meant", _NOTHING)
 _COMPARED = "for the paper's formulas, if the study compares them"
 
 #: message -> what it tells, in one sentence
 IN_SHORT: Mapping[str, str] = {
-    Brief.name: "what is agreed, and the table of means and spreads of the rows here",
-    RiskReport.name: "how far the rows here resemble the target's, and how large the mean loss "
+    "brief": "what is agreed, and the table of means and spreads of the rows here",
+    "risk-report": "how far the rows here resemble the target's, and how large the mean loss "
     "of every candidate is",
-    MoreCandidates.name: "in a search, which candidates come next; the sources' reports on the "
+    "more-candidates": "in a search, which candidates come next; the sources' reports on the "
     "earlier ones led to them",
-    ModelRequest.name: "which candidate was chosen",
-    ModelReport.name: "one model, fitted on the rows here; unless this site's file forbids it, "
+    "model-request": "which candidate was chosen",
+    "model-report": "one model, fitted on the rows here; unless this site's file forbids it, "
     "the other sources examine it, without this site's name",
-    Examination.name: "the sources' models without names, for one source to examine",
-    ExaminationReport.name: "how well the other sites' models do on the rows here",
-    Refusal.name: "that this site refuses, and under which rule",
-    BacktestReport.name: "what came true when this site played the target",
-    Conclusion.name: "what came of the study, to whoever submitted it",
+    "examination": "the sources' models without names, for one source to examine",
+    "examination-report": "how well the other sites' models do on the rows here",
+    "refusal": "that this site refuses, and under which rule",
+    "backtest-report": "what came true when this site played the target",
+    "conclusion": "what came of the study, to whoever submitted it",
+}
+#: field of several messages -> its meaning
+SHARED: Mapping[str, Meaning] = {
+    "study": Meaning("name of the study", _AGREED),
+    "source": Meaning("name of this site", _NOTHING),
+    "in_reply_to": Meaning("hash of the message that is answered", _NOTHING),
+    "brief": Meaning("hash of the brief, by which sources know which weights are meant", _NOTHING),
 }
 #: message -> field -> its meaning
 MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
-    Brief.name: {
-        "study": _STUDY,
+    "brief": {
         "features": Meaning("names of the columns", _AGREED),
         "flags": Meaning("which columns are flags", _AGREED),
         "group": Meaning("name of the column that tells patients apart", _AGREED),
@@ -90,10 +79,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "correlations": Meaning("of the columns, two digits; numbers only, and few", _ROWS),
         "rows": Meaning("the rows themselves, without outcomes", _ROWS),
     },
-    RiskReport.name: {
-        "study": _STUDY,
-        "source": _SOURCE,
-        "in_reply_to": _ANSWERED,
+    "risk-report": {
         "n_rows": Meaning("number of rows that take part, in bands", _ROWS),
         "n_judged": Meaning("number of rows on which models were judged", _ROWS),
         "n_folds": Meaning("folds that rows and outcomes allow", _OUTCOMES),
@@ -116,21 +102,14 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "failed": Meaning("candidates that could not be fitted, and the kind of error", _OUTCOMES),
         "findings": Meaning("named dangers, with counts; columns in another unit", _OUTCOMES),
     },
-    MoreCandidates.name: {
-        "study": _STUDY,
-        "brief": _BRIEF,
+    "more-candidates": {
         "round": Meaning("number of the round", _AGREED),
         "candidates": Meaning("the next settings of the model to choose from", _SOURCES),
     },
-    ModelRequest.name: {
-        "study": _STUDY,
-        "brief": _BRIEF,
+    "model-request": {
         "candidate": Meaning("number of the chosen candidate", _SOURCES),
     },
-    ModelReport.name: {
-        "study": _STUDY,
-        "source": _SOURCE,
-        "in_reply_to": _ANSWERED,
+    "model-report": {
         "candidate": Meaning("number of the candidate that the target asked for", _SOURCES),
         "n_rows": Meaning("number of rows that the model was fitted on, in bands", _ROWS),
         "show": Meaning("whether other sources may examine the model", _FILE),
@@ -138,9 +117,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "arrays": Meaning("all numbers of the model, array by array", _OUTCOMES),
         "held": Meaning("the model as an object, in one process only", _OUTCOMES),
     },
-    Examination.name: {
-        "study": _STUDY,
-        "brief": _BRIEF,
+    "examination": {
         "candidate": Meaning("number of the chosen candidate", _SOURCES),
         "combine": Meaning("how predictions are combined", _AGREED),
         "own_weight": Meaning("weight of the recipient's own model", _SOURCES_AND_ROWS),
@@ -153,10 +130,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "again": Meaning("whether useless models have left since the first examination", _SOURCES),
         "held": Meaning("the models as objects, in one process only", _SOURCES),
     },
-    ExaminationReport.name: {
-        "study": _STUDY,
-        "source": _SOURCE,
-        "in_reply_to": _ANSWERED,
+    "examination-report": {
         "reason": Meaning("why nothing could be estimated", _OUTCOMES),
         "risk": Meaning("weighted mean loss of the others' mixture", _OUTCOMES),
         "risk_variance": Meaning("sampling variance of its logarithm", _OUTCOMES),
@@ -172,24 +146,18 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "measure_variance": Meaning("sampling variance of every measure", _OUTCOMES),
         "residuals": Meaning("how far outcomes lie from predictions: shares in bins", _OUTCOMES),
     },
-    Refusal.name: {
-        "study": _STUDY,
-        "source": _SOURCE,
-        "in_reply_to": _ANSWERED,
+    "refusal": {
         "rule": Meaning("name of the rule that forbids an answer, or waiting", _OUTCOMES),
         "reason": Meaning("what a person here wrote beside a refusal, to be told", _NOTHING),
     },
-    BacktestReport.name: {
-        "study": _STUDY,
-        "source": _SOURCE,
+    "backtest-report": {
         "realised": Meaning("mean loss after this site has played the target", _OUTCOMES),
         "standard_error": Meaning("standard error of that loss", _OUTCOMES),
         "reference": Meaning("mean loss of the constant prediction", _OUTCOMES),
         "held_for": Meaning("share of rows whose interval held, by distance", _OUTCOMES),
         "measures": Meaning("every measure here, with its interval", _OUTCOMES),
     },
-    Conclusion.name: {
-        "study": _STUDY,
+    "conclusion": {
         "outcome": Meaning("that the study is done, or the rule that ended it", _SOURCES_AND_ROWS),
         "sources": Meaning("what became of every source", _SOURCES),
         "result": Meaning("hash of the result, which stays here", _SOURCES_AND_ROWS),
@@ -243,8 +211,8 @@ def meaning_of(message: str, record: str) -> Meaning:
     "sources' answers"
     """
     name, _, array = record.partition(".")
-    of_field = MEANINGS[message][name]
+    of_field = SHARED.get(name) or MEANINGS[message][name]
     if name != "arrays" or not array:
         return of_field
     own = ARRAYS[array.rpartition(".")[2]]
-    return own if message == ModelReport.name else Meaning(own.what, of_field.computed_from)
+    return own if message == "model-report" else Meaning(own.what, of_field.computed_from)

@@ -1,7 +1,17 @@
 """What comes from another site is opened first in a child process, under limits.
 
 A message that crashes, swells or hangs ends the child alone. This process then knows whose
-message it was, goes on, and starts another child for the next.
+message it was, goes on, and starts another child for the next. The child is this module, run by
+``python -m fedcsa.site.opening``::
+
+    in    8 bytes   length of the task, little-endian
+          8 bytes   length of the message
+          task      JSON: {"max_bytes": …, "features": …, "classes": …, "memory": …, "seconds": …}
+          message   as it came from another site
+    out   one line of JSON a message: {"ended": "opened"}, "refused" or "memory"
+
+It begins with the line {"ended": "ready"} and ends when nothing more comes in. What it learns of
+a message stays there: the process that asked opens it again, once it is known to be harmless.
 """
 
 from __future__ import annotations
@@ -10,18 +20,35 @@ import atexit
 import contextlib
 import functools
 import json
+import math
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
 
 import fedcsa
-from fedcsa.errors import FedCSAError, OpeningError
-from fedcsa.site.opening_child import LENGTHS
+from fedcsa.core.arrays import Array
+from fedcsa.errors import FedCSAError, ModelError, OpeningError
+from fedcsa.messages.codec import decode
+from fedcsa.messages.messages import Examination, ModelReport
+from fedcsa.models.portable import Arrays, Form, open_model
 
+try:
+    import resource
+except ImportError:  # pragma: no cover - Windows, where only the time is limited, from outside
+    resource = None  # type: ignore[assignment]
+
+_LENGTHS = struct.Struct("<QQ")
+#: A message is there as it came, as its arrays, and once more while these are checked.
+_COPIES = 3
+#: Predicted by every model that comes, in the units of models, where most rows lie within ±3.
+_AGREED_ROWS = 64
 #: Beside three times the message: a forest of a million nodes, of 10 MB, takes 60 MB in all.
 MEMORY_BYTES = 300 << 20
 #: Of computing: a forest of a million nodes takes less than one.
@@ -54,23 +81,6 @@ def unsafe_message(rule: str, sender: str) -> OpeningError:
     return OpeningError(rule, f"The message of {sender!r} {UNSAFE[rule]}. {_DO}")
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What a message must keep to.
-
-    Attributes
-    ----------
-    max_bytes : int
-        Of a message.
-    features, classes : int
-        Of the study; no classes if the outcome is a number.
-    """
-
-    max_bytes: int
-    features: int = 0
-    classes: int = 0
-
-
 class Opener:
     """A child process that opens messages one after the other; another one if it dies."""
 
@@ -86,7 +96,7 @@ class Opener:
             self.end()
             # In our own folder: nothing that lies where this process runs can pose as a module.
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "fedcsa.site.opening_child"],
+                [sys.executable, "-m", "fedcsa.site.opening"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 cwd=Path(fedcsa.__file__).parents[1], start_new_session=True,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
@@ -98,7 +108,7 @@ class Opener:
                     f"{sys.executable!r} can import fedcsa."
                 )
 
-    def try_out(self, payload: bytes, bounds: Bounds) -> str:
+    def try_out(self, payload: bytes, max_bytes: int, features: int = 0, classes: int = 0) -> str:
         """Let the child open a message: ``""`` if it came through, or one of `UNSAFE`.
 
         A child that dies may have been ended by somebody else, so another one tries once more.
@@ -106,11 +116,15 @@ class Opener:
         Parameters
         ----------
         payload : bytes
-        bounds : Bounds
+        max_bytes : int
+            Of a message.
+        features, classes : int
+            Of the study; no classes if the outcome is a number.
         """
+        bounds = {"max_bytes": max_bytes, "features": features, "classes": classes}
         limits = {"memory": MEMORY_BYTES, "seconds": CPU_SECONDS}
-        task = json.dumps({**vars(bounds), **limits}).encode()
-        frame = LENGTHS.pack(len(task), len(payload)) + task + payload
+        task = json.dumps({**bounds, **limits}).encode()
+        frame = _LENGTHS.pack(len(task), len(payload)) + task + payload
         with self._one_at_a_time:
             ended = self._try(frame)
             return self._try(frame) if ended == "opening_crashed" else ended
@@ -179,3 +193,104 @@ def _opener_of(process: int) -> Opener:  # noqa: ARG001 - a fork must not share 
     made = Opener()
     atexit.register(made.end)
     return made
+
+
+# In the child --------------------------------------------------------------------------------
+
+
+def agreed_rows(n_features: int) -> Array:
+    """Rows on which every received model is tried: the same at every site.
+
+    Parameters
+    ----------
+    n_features : int
+
+    Returns
+    -------
+    array of shape (rows, features)
+    """
+    grid = np.linspace(-3.0, 3.0, _AGREED_ROWS)
+    shifts = np.arange(n_features)  # so that features do not move together
+    return np.stack([np.roll(grid, shift) for shift in shifts], axis=1)
+
+
+def open_wholly(payload: bytes, task: dict[str, Any]) -> None:
+    """Decode a message, open the models in it, and let them predict the agreed rows."""
+    message = decode(payload, task["max_bytes"])
+    models: list[tuple[Form, Arrays]] = []
+    if isinstance(message, ModelReport):
+        models += [(message.form, message.arrays)]
+    elif isinstance(message, Examination):
+        models += message.members
+    for form, arrays in models:
+        model = open_model(form, arrays, task["features"], task["classes"])
+        try:
+            model.predict(agreed_rows(task["features"]))
+        except (FedCSAError, MemoryError):
+            raise
+        except Exception as error:  # whether it can predict the rows of a site is seen there
+            raise ModelError(type(error).__name__) from None
+
+
+def limit(task: dict[str, Any], n_bytes: int, mapped: int) -> None:
+    """Allow this process the memory and computing time of one more message.
+
+    Parameters
+    ----------
+    task : dict
+    n_bytes : int
+        Of the message.
+    mapped : int
+        Bytes that this process had mapped before the first message; 0 if that is unknown.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = math.ceil(used.ru_utime + used.ru_stime + task["seconds"])
+    _lower(resource.RLIMIT_CPU, seconds)
+    _lower(resource.RLIMIT_CORE, 0)  # a core file would hold the message
+    _lower(resource.RLIMIT_FSIZE, 0)  # there is nothing to write but the answer
+    if mapped:
+        _lower(resource.RLIMIT_AS, mapped + task["memory"] + _COPIES * n_bytes)
+
+
+def _mapped() -> int:
+    """Bytes that this process has mapped; 0 where the system does not tell."""
+    pages = Path("/proc/self/statm")
+    if resource is None or not pages.exists():
+        return 0
+    return int(pages.read_text("ascii").split()[0]) * resource.getpagesize()
+
+
+def _lower(which: int, most: int) -> None:
+    """Set the limit that this process may still change, at most to the one that it may not."""
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(which, (most, hard))
+
+
+def serve(taken: BinaryIO, told: BinaryIO) -> None:
+    """Open one message after the other until no more come."""
+    mapped = _mapped()
+    _tell(told, "ready")
+    while header := taken.read(_LENGTHS.size):
+        n_task, n_bytes = _LENGTHS.unpack(header)
+        task = json.loads(taken.read(n_task))
+        if resource is not None:
+            limit(task, n_bytes, mapped)
+        ended = "opened"
+        try:
+            open_wholly(taken.read(n_bytes), task)
+        except MemoryError:
+            ended = "memory"
+        except FedCSAError:
+            ended = "refused"
+        _tell(told, ended)
+
+
+def _tell(told: BinaryIO, ended: str) -> None:
+    told.write(json.dumps({"ended": ended}).encode() + b"\n")
+    told.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,9 +1,14 @@
-"""What would leave a site in a study, before anything does."""
+"""What would leave a site in a study, before anything does.
+
+``python -m fedcsa.site.preview SITE_FILE`` takes a study's text and gives the preview as JSON.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,12 +38,11 @@ from fedcsa.models.space import corners
 from fedcsa.plan import Plan
 from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.briefs import check_briefs, check_together
-from fedcsa.site.cohort import Cohort
 from fedcsa.site.log import SiteLog
 from fedcsa.site.meanings import meaning_of
 from fedcsa.site.site_file import SiteFile
-from fedcsa.site.source_desk import ONE, check_rows, phase_of
+from fedcsa.site.source_desk import check_rows, one_of_phase
+from fedcsa.site.told import Cohort, check_briefs, check_together
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
 from fedcsa.target.accept import fitted_model
@@ -224,7 +228,7 @@ def _as_source(look: _Look) -> None:
 
 def _round_of(place: str) -> int:
     """The number of a round of a search, from where its question is logged; 0 of another."""
-    return int(place.split(" ")[1]) if phase_of(place) == SEARCH else 0
+    return int(place.split(" ")[1]) if place.startswith(f"{SEARCH} ") else 0
 
 
 def _rounds_of(came: Mapping[str, Message]) -> list[MoreCandidates]:
@@ -243,15 +247,15 @@ def _check_question(
         look.agreed.check(message, came.get("risk"), _rounds_of(came))
         if answered is not None and isinstance(message, Brief):
             check_rows(answered, source)
-        elif isinstance(message, Brief):
+        elif answered is None:
             check_together(look.log, look.site, source, message, line["target"])
             if line["event"] == "waiting":
-                check_briefs(look.log, look.site.policy, line["target"])
+                check_briefs(look.log, look.site.policy, line["target"], message)
     except FedCSAError as error:
         look.refusals.append(error)
     accepted = look.log.find("accepted", **budget, phase=line["phase"])
     if accepted is not None and accepted["request"] != line["request"]:
-        one = ONE[phase_of(line["phase"])]
+        one = one_of_phase(line["phase"])
         look.refuse(one, "Another question of this phase and study came before.")
 
 
@@ -337,3 +341,25 @@ def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
         "message": message.name, "to": recipient, "exact": exact,
         "sha256": entry.sha256, "fields": fields,
     }  # fmt: skip
+
+
+def looked(text: str, site_file: str) -> dict[str, Any]:
+    """The preview of a study at a site, or why there is none.
+
+    Parameters
+    ----------
+    text : str
+        Of the agreed study.
+    site_file : str
+        Path of the site's file.
+    """
+    try:
+        return preview(text, SiteFile.load(site_file))
+    except FedCSAError as error:
+        return {"error": str(error)}
+    except Exception as error:  # its text may quote anything
+        return {"error": f"The preview failed ({type(error).__name__})."}
+
+
+if __name__ == "__main__":
+    json.dump(looked(sys.stdin.buffer.read().decode(), sys.argv[1]), sys.stdout)

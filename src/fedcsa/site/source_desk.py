@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from fedcsa.errors import BindingError, PolicyError
@@ -29,29 +33,27 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import told_rule
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.briefs import check_briefs, check_together
 from fedcsa.site.desk import Desk, tell_apart
 from fedcsa.site.log import Allow
-from fedcsa.site.notify import RAN, run_command
 from fedcsa.site.site_file import SiteFile
+from fedcsa.site.told import check_briefs, check_together
 from fedcsa.source.source import Source
 
-_KINDS: dict[str, type[Message]] = {
-    "risk": Brief, "search": MoreCandidates, "model": ModelRequest, "examine": Examination,
-    "again": Examination,
-}  # fmt: skip
-#: The rules of the budget: a site answers one question a phase, round and study.
-ONE = {
-    "risk": "one_brief", "search": "one_round", "model": "one_model",
-    "examine": "one_examination", "again": "one_examination",
-}  # fmt: skip
+#: phase -> its question, the rule by which one such question a study is answered, and in words
+_PHASES: dict[str, tuple[type[Message], str, str]] = {
+    "risk": (Brief, "one_brief", "phase 1 of 3"),
+    "search": (MoreCandidates, "one_round", "phase 1 of 3"),
+    "model": (ModelRequest, "one_model", "phase 2 of 3"),
+    "examine": (Examination, "one_examination", "phase 3 of 3"),
+    "again": (Examination, "one_examination", "phase 3 of 3, once more"),
+}
 _ONE_QUESTION = "This site answers one question a phase, round and study."
 #: The rule of a steward's refusal.
 _APPROVAL = "approval"
-_STEPS = {
-    "risk": "phase 1 of 3", "search": "phase 1 of 3", "model": "phase 2 of 3",
-    "examine": "phase 3 of 3", "again": "phase 3 of 3, once more",
-}  # fmt: skip
+#: Seconds for the command: enough to send a mail, and no study waits for it for long.
+NOTIFY_SECONDS = 20
+#: How a command ended that did what it should.
+_RAN = "done"
 
 
 def logged_as(phase: str, message: Message) -> str:
@@ -65,13 +67,13 @@ def logged_as(phase: str, message: Message) -> str:
     return f"{phase} {message.round}" if isinstance(message, MoreCandidates) else phase
 
 
-def phase_of(place: str) -> str:
-    """The phase of a question, from where it is logged.
+def one_of_phase(place: str) -> str:
+    """The rule by which a site answers one question of a phase, from where it is logged.
 
-    >>> phase_of("search 2"), phase_of("model")
-    ('search', 'model')
+    >>> one_of_phase("search 2"), one_of_phase("model")
+    ('one_round', 'one_model')
     """
-    return place.partition(" ")[0]
+    return _PHASES[place.partition(" ")[0]][1]
 
 
 def _step(place: str) -> str:
@@ -81,7 +83,7 @@ def _step(place: str) -> str:
     ('phase 1 of 3, round 2', 'phase 2 of 3')
     """
     phase, _, number = place.partition(" ")
-    return f"{_STEPS[phase]}, round {number}" if number else _STEPS[phase]
+    return _PHASES[phase][2] + (f", round {number}" if number else "")
 
 
 def check_rows(answered: dict[str, Any], source: Source) -> None:
@@ -101,10 +103,6 @@ def check_rows(answered: dict[str, Any], source: Source) -> None:
             "This site's rows have changed since its first answer in this study. "
             "Give the study another name.",
         )
-
-
-def _refused() -> PolicyError:
-    return PolicyError(_APPROVAL, "This site's steward refused the study.")
 
 
 class SourceDesk(Desk):
@@ -185,20 +183,22 @@ class SourceDesk(Desk):
             raise self._undecided()
         message = self.open_message(question, payload)
         second = isinstance(message, Examination) and message.again
-        if not isinstance(message, _KINDS[phase]) or second != (phase == "again"):
+        if not isinstance(message, _PHASES[phase][0]) or second != (phase == "again"):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
         if message.study != self.agreed.name:
             raise BindingError("other_study", "This message belongs to another study.")
         place = logged_as(phase, message)
         accepted = log.find("accepted", **self._budget(place))
         if accepted and accepted["request"] != digest(payload):
-            raise PolicyError(ONE[phase], _ONE_QUESTION)
+            raise PolicyError(one_of_phase(phase), _ONE_QUESTION)
         answered = log.find("answered", **self._budget(place))
         if answered:
             self.say(f"{_step(place)}: sending the same answer again")
         else:
             answered = self._compute(message, payload, place)
-        self._check_unsent(answered["reply"])
+        sent = log.all("sent", sha256=answered["reply"])
+        if self.site.approve and all(line["recipient"] != self._target for line in sent):
+            self._check_not_refused()  # while it was computed
         return decode(log.payload(answered["reply"]))
 
     def _compute(self, message: Message, payload: bytes, place: str) -> dict[str, Any]:
@@ -211,7 +211,8 @@ class SourceDesk(Desk):
             self._ask_steward(place, request)
         agreed = self._log.keep(self.agreed.text.encode())
         self._claim(
-            "accepted", place, request, lambda: self._check_briefs(message),
+            "accepted", place, request,
+            lambda: check_briefs(self._log, self.site.policy, self._target, message),
             agreed=agreed, time=self._log.time,
         )  # fmt: skip
         self.say(f"{_step(place)}: computing")
@@ -225,9 +226,11 @@ class SourceDesk(Desk):
         if isinstance(answer, ModelReport) and self._source.certificate is not None:
             found = self._source.certificate.to_plain()
             self._log.claim("certified", sha256=kept["reply"], certificate=found)
-        return self._log.claim(
-            "answered", lambda: self._check_together(message), **self._budget(place), **kept
-        )
+        return self._log.claim(  # while no other brief is answered
+            "answered",
+            lambda: check_together(self._log, self.site, self._source, message, self._target),
+            **self._budget(place), **kept,
+        )  # fmt: skip
 
     def _budget(self, place: str) -> dict[str, str]:
         """What this site answers one question of."""
@@ -253,18 +256,10 @@ class SourceDesk(Desk):
             As for `claim_once`.
         """
         self.claim_once(
-            step, self._budget(place), {"request": request}, ONE[phase_of(place)], _ONE_QUESTION,
+            step, self._budget(place), {"request": request}, one_of_phase(place), _ONE_QUESTION,
             allow,
             id=self.agreed.id, site=self.name, **beside,
         )  # fmt: skip
-
-    def _check_briefs(self, question: Message) -> None:
-        if isinstance(question, Brief):
-            check_briefs(self._log, self.site.policy, self._target)
-
-    def _check_together(self, question: Message) -> None:
-        if isinstance(question, Brief):  # while no other brief is answered
-            check_together(self._log, self.site, self._source, question, self._target)
 
     def _before(self) -> dict[str, Any]:
         """The event of the log about the report that must come before."""
@@ -315,27 +310,17 @@ class SourceDesk(Desk):
         What a steward looks at is what is answered then, and not what came in the meantime.
         """
         agreed = self._log.keep(self.agreed.text.encode())
-        known = self._waiting(place) is not None
+        known = self._log.find("waiting", **self._budget(place), id=self.agreed.id)
         self._claim("waiting", place, request, agreed=agreed, lead=self._lead, time=self._log.time)
-        decision = self._log.decision(self.agreed.id)
-        if decision == "refused":
-            raise _refused()
-        if not decision:
-            if not known:
+        self._check_not_refused()
+        if not self._log.decision(self.agreed.id):
+            if known is None:
                 self.say(f"{_step(place)}: waiting for fedcsa site approve {self.agreed.name}")
             raise self._undecided()
 
-    def _check_unsent(self, reply: str) -> None:
-        """Raise a `PolicyError` if an answer has not left yet and a person refused meanwhile."""
-        sent = self._log.all("sent", sha256=reply)
-        if any(line["recipient"] == self._target for line in sent) or not self.site.approve:
-            return
+    def _check_not_refused(self) -> None:
         if self._log.decision(self.agreed.id) == "refused":
-            raise _refused()
-
-    def _waiting(self, place: str) -> dict[str, Any] | None:
-        """The line of the log about the question of a place that waits, or waited, for a person."""
-        return self._log.find("waiting", **self._budget(place), id=self.agreed.id)
+            raise PolicyError(_APPROVAL, "This site's steward refused the study.")
 
     def _waits(self, request: str) -> bool:
         """Whether this very question waits for a person; in which round it is asked, it tells."""
@@ -354,7 +339,7 @@ class SourceDesk(Desk):
             }  # fmt: skip
             ended = run_command(self.site.notify, about, self.site.folder)
             self._log.append("notified", **key, ended=ended, time=self._log.time)
-            if ended != RAN:
+            if ended != _RAN:
                 self.say(f"the command 'notify' of this site's file {ended}")
         return PolicyError(WAITING, "Nobody at this site has decided on the study yet.")
 
@@ -369,3 +354,30 @@ class SourceDesk(Desk):
 
     def _new_source(self) -> Source:
         return self.site.source(self.name, self.agreed.study)
+
+
+def run_command(command: Sequence[str], about: Mapping[str, str], folder: Path) -> str:
+    """Run a command without a shell; ``"done"``, or what went wrong in a few words.
+
+    Whatever it prints is lost: it is no part of the study.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments, as they are in the site's file.
+    about : mapping of str to str
+        Variables of its environment, beside those of this process.
+    folder : Path
+        In which it runs.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - the site's own file names it
+            list(command), cwd=folder, env={**os.environ, **about}, timeout=NOTIFY_SECONDS,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"did not end within {NOTIFY_SECONDS} seconds"
+    except (OSError, ValueError) as error:
+        return f"could not be started ({type(error).__name__})"
+    return _RAN if done.returncode == 0 else f"ended with code {done.returncode}"

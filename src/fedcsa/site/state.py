@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from fedcsa.errors import ResultError
-from fedcsa.messages.policy import Clock, utc_now
+from fedcsa.messages.policy import utc_now
 
 #: Seconds between two looks at a lock that another holds; it is held for milliseconds.
 _LOOK = 0.01
@@ -71,16 +71,14 @@ class Status:
     ----------
     folder : Path
         The site's state folder.
-    clock : function, optional
     """
 
-    def __init__(self, folder: Path, clock: Clock = utc_now) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._clock = clock
 
     def say(self, text: str, study: str = "") -> None:
         """Write a line; `study` is an id, or empty if the line is about the site itself."""
-        time = self._clock().isoformat(timespec="seconds")
+        time = utc_now().isoformat(timespec="seconds")
         line = json.dumps({"study": study, "text": text, "time": time})
         with locked(self._folder), (self._folder / "status.jsonl").open("ab") as file:
             file.write(line.encode() + b"\n")

@@ -9,17 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlencode
 
+import fedcsa
 from fedcsa.answer.result_tables import Table
 from fedcsa.data.table_file import file_state
 from fedcsa.errors import DataError, StudyError
-from fedcsa.loopback.guard import Moved, PageViews, Visit
-from fedcsa.loopback.layout import Shown
+from fedcsa.loopback.pages import Moved, PageViews, Shown, Visit
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.site.account import (
     STAND_IN,
@@ -31,7 +35,6 @@ from fedcsa.site.account import (
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import LONGEST_REASON, Event, Sent, SiteLog
 from fedcsa.site.meanings import IN_SHORT, meaning_of
-from fedcsa.site.previews import Previews
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 from fedcsa.words import counted, listed, printable
@@ -50,6 +53,8 @@ _CHANGED = (
 _NOT_SEEN = "What would leave is not known yet. Nothing was decided. Wait for it, then decide."
 _NO_REASON = "Nothing was decided. Give a reason for a refusal."
 _NO_NAME = "Nothing was decided. Give your name."
+#: Previews that are kept: more studies than these seldom wait at once.
+_MOST_KEPT = 20
 
 
 @dataclass(frozen=True)
@@ -397,3 +402,76 @@ def _table_state(site: SiteFile) -> object:
         return file_state(site.folder / (site.table or site.table1 or site.database))
     except (OSError, DataError):
         return None
+
+
+# Computed beside the page -------------------------------------------------------------------
+
+
+class Previews:
+    """Previews at one site; a fit of minutes neither stops a page nor outlives it.
+
+    Parameters
+    ----------
+    site_file : Path
+    """
+
+    def __init__(self, site_file: Path) -> None:
+        self._site_file = site_file.absolute()
+        self._found: dict[str, dict[str, Any]] = {}
+        self._child: subprocess.Popen[bytes] | None = None
+        self._key = ""
+        self._out: IO[bytes] | None = None
+
+    def look(self, key: str, text: str) -> dict[str, Any] | None:
+        """The preview of a study; None while it is being computed.
+
+        Parameters
+        ----------
+        key : str
+            Of everything that the preview depends on: another key is another preview.
+        text : str
+            Of the agreed study.
+        """
+        self._collect()
+        if key not in self._found and self._child is None:
+            self._start(key, text)
+        return self._found.get(key)
+
+    def forget(self, key: str) -> None:
+        """Compute a preview anew when it is asked for again."""
+        self._found.pop(key, None)
+
+    def end(self) -> None:
+        """End what is being computed."""
+        if self._child is not None and self._out is not None:
+            self._child.kill()
+            self._child.wait()
+            self._out.close()
+            self._child = self._out = None
+
+    def _start(self, key: str, text: str) -> None:
+        self._key, self._out = key, tempfile.TemporaryFile()  # noqa: SIM115 - closed when read
+        with tempfile.TemporaryFile() as study:
+            study.write(text.encode())
+            study.seek(0)
+            # In our own folder: nothing that lies where this process runs can pose as a module.
+            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter
+                [sys.executable, "-m", "fedcsa.site.preview", str(self._site_file)],
+                stdin=study, stdout=self._out, stderr=subprocess.DEVNULL,
+                cwd=Path(fedcsa.__file__).parents[1], start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
+            )  # fmt: skip
+
+    def _collect(self) -> None:
+        """Keep what a child that has ended wrote."""
+        if self._child is None or self._out is None or self._child.poll() is None:
+            return
+        self._out.seek(0)
+        try:
+            found = json.loads(self._out.read())
+        except ValueError:
+            found = {"error": f"The preview ended with code {self._child.returncode}."}
+        self.end()
+        self._found[self._key] = found
+        for old in list(self._found)[:-_MOST_KEPT]:
+            del self._found[old]

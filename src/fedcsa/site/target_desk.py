@@ -31,11 +31,11 @@ from fedcsa.messages.messages import (
 from fedcsa.models.description import Candidate
 from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.cohort import Cohort
 from fedcsa.site.desk import Desk
 from fedcsa.site.inbox import MISSING, Inbox, Reply
 from fedcsa.site.log import Event
 from fedcsa.site.site_file import SiteFile
+from fedcsa.site.told import Cohort
 from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
 

@@ -25,8 +25,7 @@ from fedcsa.data.columns import Outcome
 from fedcsa.data.table1 import read_table1, write_table1
 from fedcsa.federation.federation_file import FEDERATION_TEMPLATE, Federation
 from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied
-from fedcsa.federation.flare.kit_archive import KitArchive, pack_kit
-from fedcsa.federation.flare.kits import KIT_FILE, KIT_FILES, Kit
+from fedcsa.federation.flare.kits import KIT_FILE, KIT_FILES, Kit, KitArchive, pack_kit
 from fedcsa.federation.kept import Shelf, new_kept
 from fedcsa.messages.messages import Refusal
 from fedcsa.messages.policy import Policy

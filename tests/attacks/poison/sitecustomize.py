@@ -68,7 +68,7 @@ def poisoned(decode, kind, source, action):
     return opened
 
 
-if "fedcsa.site.opening_child" in sys.orig_argv and "FEDCSA_TEST_POISON" in os.environ:
+if "fedcsa.site.opening" in sys.orig_argv and "FEDCSA_TEST_POISON" in os.environ:
     from fedcsa.messages import codec
 
     codec.decode = poisoned(codec.decode, *os.environ["FEDCSA_TEST_POISON"].split())

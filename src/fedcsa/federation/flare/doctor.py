@@ -13,9 +13,8 @@ import psutil
 from cryptography import x509
 
 from fedcsa.errors import BindingError, FedCSAError, StudyError
-from fedcsa.federation.flare.certificates import denied_in, fingerprint
+from fedcsa.federation.flare.certificates import denied_in, fingerprint, key_path, locked_path
 from fedcsa.federation.flare.hardening import problems_of
-from fedcsa.federation.flare.keys import key_path, locked_path
 from fedcsa.federation.flare.kits import Kit
 from fedcsa.federation.flare.settings import read_settings
 from fedcsa.site.log import SiteLog

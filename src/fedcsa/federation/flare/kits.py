@@ -1,30 +1,49 @@
-"""Start-up kits: one folder per participant, with the engine's settings, hardened, and our keys."""
+"""Start-up kits: one folder per participant, with the engine's settings, hardened, and our keys.
+
+A kit is handed over as one file, with a fingerprint to compare by telephone: a ZIP without
+compression, with fixed times and permissions, so that the same kit is the same bytes. It holds the
+files of the kit and nothing else, and nothing else is unpacked.
+"""
 
 from __future__ import annotations
 
+import hmac
+import io
 import json
 import os
+import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fedcsa.errors import ProtocolError, StudyError, unknown
 from fedcsa.federation.federation_file import AUTHORITY, SITE_ROLES, USER_ROLES, Federation
 from fedcsa.federation.flare import require_engine
-from fedcsa.federation.flare.certificates import DAYS, DENIED, Authority
+from fedcsa.federation.flare.certificates import (
+    DAYS,
+    DENIED,
+    ENGINE_ROLES,
+    ORGANISATION,
+    Authority,
+    check_password,
+    locked_path,
+    write_key,
+    write_secret,
+)
 from fedcsa.federation.flare.hardening import harden
-from fedcsa.federation.flare.keys import check_password, locked_path, write_key
+from fedcsa.site.state import alone
 
 #: Says whose kit a folder is.
 KIT_FILE = "kit.json"
-_ORGANISATION = "fedcsa"
-_ROLES = {"lead": "lead", "viewer": "member"}
 #: Files of settings with which `fedcsa` starts the engine; it makes others, for other ways.
 _SETTINGS = {
     "startup": ("fed_admin.json", "fed_client.json", "fed_server.json"),
@@ -41,6 +60,16 @@ KIT_FILES = frozenset((
     *(f"startup/{end}.{kind}" for end in _ENDS for kind in ("crt", "key", "key.locked")),
 ))  # fmt: skip
 _KIT_ROLES = ("server", *SITE_ROLES, *USER_ROLES)
+#: A kit has 40 kB.
+_MOST_BYTES = 1 << 20
+#: What half an installation leaves.
+_HALF = {*KIT_FOLDERS, DENIED, ".running"}
+#: The first moment that a ZIP can tell.
+_WHEN = (1980, 1, 1, 0, 0, 0)
+_MODE = (stat.S_IFREG | 0o600) << 16
+_UNIX = 3
+#: Letters of a group of a fingerprint, as people read numbers aloud.
+_GROUP = 4
 
 
 @dataclass(frozen=True)
@@ -228,12 +257,12 @@ def _take_settings(made: Path, kit: Path, role: str) -> None:
 
 def _project(federation: Federation) -> dict[str, object]:
     people = [
-        {"name": name, "type": "admin", "org": _ORGANISATION, "role": _ROLES[role]}
+        {"name": name, "type": "admin", "org": ORGANISATION, "role": ENGINE_ROLES[role]}
         for name, role in federation.users.items()
     ]
-    sites = [{"name": name, "type": "client", "org": _ORGANISATION} for name in federation.sites]
+    sites = [{"name": name, "type": "client", "org": ORGANISATION} for name in federation.sites]
     server = {
-        "name": federation.host, "type": "server", "org": _ORGANISATION,
+        "name": federation.host, "type": "server", "org": ORGANISATION,
         "fed_learn_port": federation.port, "admin_port": federation.port,
     }  # fmt: skip
     impl = "nvflare.lighter.impl"
@@ -264,3 +293,126 @@ def _settings(federation: Federation, workspace: Path) -> Path:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise ProtocolError(f"The engine could not make the kits: {''.join(last)[:300]}")
     return max((workspace / federation.name).glob("prod_*"))
+
+
+# As one file ---------------------------------------------------------------------------------
+
+
+def pack_kit(kit: Path) -> Path:
+    """Write a new kit into ``NAME.zip`` beside its folder."""
+    found = (path.relative_to(kit).as_posix() for path in kit.rglob("*") if path.is_file())
+    content = io.BytesIO()
+    with ZipFile(content, "w", ZIP_STORED) as archive:
+        for name in sorted(KIT_FILES.intersection(found)):
+            info = ZipInfo(name, _WHEN)
+            info.create_system, info.external_attr = _UNIX, _MODE
+            archive.writestr(info, (kit / name).read_bytes())
+    path = kit.with_name(f"{kit.name}.zip")
+    write_secret(path, content.getvalue())
+    return path
+
+
+class KitArchive:
+    """A kit that came as one file, read once.
+
+    Parameters
+    ----------
+    path : Path
+
+    Attributes
+    ----------
+    fingerprint : str
+        SHA-256 of the file, in groups of four.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with path.open("rb") as file:
+                self._content = file.read(_MOST_BYTES)  # what is cut off is no archive
+        except OSError as error:
+            raise StudyError(
+                f"The file {str(path)!r} cannot be read ({type(error).__name__}). Name another."
+            ) from None
+        digits = sha256(self._content).hexdigest()
+        groups = (digits[at : at + _GROUP] for at in range(0, len(digits), _GROUP))
+        self.fingerprint = " ".join(groups)
+
+    def check(self, told: str) -> None:
+        """Raise a `StudyError` unless the fingerprint is the one that the sender told."""
+        plain = re.sub(r"[\s:-]", "", told).lower()
+        mine = self.fingerprint.replace(" ", "")
+        if not hmac.compare_digest(plain.encode(), mine.encode()):
+            raise StudyError(
+                f"The fingerprint of {str(self._path)!r} is {self.fingerprint}, and another one "
+                "was told. The file was changed on its way, or is another kit. Ask for it again."
+            )
+
+    def unpack(self, folder: Path) -> Kit:
+        """Write the kit into `folder`; an older kit of the same participant is replaced.
+
+        What the older one has beside stays: the list of certificates that no longer count, and
+        what it remembers of the site's log.
+        """
+        files = self._files()
+        try:
+            about = Kit.from_json(files[KIT_FILE])
+        except (LookupError, ValueError):
+            raise StudyError(
+                f"The file {str(self._path)!r} does not say whose kit it is. Ask for it again."
+            ) from None
+        if not _is_for(folder, about):
+            raise StudyError(
+                f"The folder {str(folder)!r} holds something else than an older kit of "
+                f"{about.participant!r}. Choose another with --out."
+            )
+        try:
+            with alone(folder):
+                for part in KIT_FOLDERS:
+                    shutil.rmtree(folder / part, ignore_errors=True)
+                    (folder / part).mkdir(mode=0o700)
+                for name in sorted(files, key=lambda name: name == KIT_FILE):  # half a kit has none
+                    write_secret(folder / name, files[name])
+        except OSError as error:
+            raise StudyError(
+                f"The kit cannot be written to {str(folder)!r} ({type(error).__name__}). Choose "
+                "another folder with --out."
+            ) from None
+        return about
+
+    def _files(self) -> dict[str, bytes]:
+        """What is in it by name, or a `StudyError` if that is not a kit and nothing else."""
+        broken = StudyError(
+            f"The file {str(self._path)!r} is not a kit as fedcsa packs it, and nothing of it was "
+            "unpacked. Ask whoever runs the federation for it again."
+        )
+        try:
+            with ZipFile(io.BytesIO(self._content)) as archive:
+                listed = archive.infolist()
+                names = {info.filename for info in listed}
+                if len(names) != len(listed) or not all(_is_plain(info) for info in listed):
+                    raise broken
+                return {info.filename: archive.read(info) for info in listed}
+        except (BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
+            raise broken from None
+
+
+def _is_plain(info: ZipInfo) -> bool:
+    """Whether an entry is one file of a kit: no folder, link, device, or compression."""
+    return (
+        info.filename in KIT_FILES
+        and info.external_attr == _MODE
+        and info.compress_type == ZIP_STORED
+    )
+
+
+def _is_for(folder: Path, about: Kit) -> bool:
+    """Whether a folder is new, or an older kit of this participant, or half of one."""
+    if not folder.exists():
+        return True
+    if any(path.is_symlink() or path.is_file() for path in map(folder.joinpath, KIT_FOLDERS)):
+        return False
+    if (folder / KIT_FILE).exists():
+        there = Kit.load(folder)
+        return (there.federation, there.participant) == (about.federation, about.participant)
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= _HALF

@@ -36,7 +36,7 @@ from fedcsa.messages.envelope import (
 )
 from fedcsa.messages.messages import Conclusion
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.opening import Bounds, opener, unsafe_message
+from fedcsa.site.opening import opener, unsafe_message
 
 _HERE = "fedcsa.federation.flare"
 #: What the target does between the phases.
@@ -118,20 +118,6 @@ def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str
     )
 
 
-def ask_for(
-    folder: Path, submission: Submission, watch: Watch
-) -> tuple[dict[str, Any], Conclusion]:
-    """Submit a study; where the coordinator was at its end, and what the target said of it.
-
-    Parameters
-    ----------
-    folder, submission, watch
-        As for `submit_study`.
-    """
-    board = submit_study(folder, submission, watch)
-    return board, open_conclusion(board, submission)
-
-
 def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclusion:
     """What the target itself said of this very submission, whatever carried it here."""
     wire, closed = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
@@ -148,7 +134,7 @@ def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclus
             "The target answered an earlier submission. Submit the study again.",
         )
     payload = open_closed(envelope, closed, submission.seal)
-    unsafe = opener().try_out(payload, Bounds(MAX_BYTES))
+    unsafe = opener().try_out(payload, MAX_BYTES)
     if unsafe:
         raise unsafe_message(unsafe, submission.target)
     told = decode(payload)

@@ -1,14 +1,19 @@
-"""A target's cohort: which tables it has told of its rows, and whether it may tell another.
+"""What a site has told of its rows, and whether it may tell more: a target, and a source.
 
-Two tables of nearly the same rows tell what lies between them: one patient who came in the
-meantime, cell by cell. So a site tells a new table only of rows that differ from those of every
-table it has told by enough patients, or by none; otherwise it tells the earlier numbers again, to
-the bit. And it tells few different tables of one cohort in a period, whatever the studies are
-called.
+*A target's tables.* Two tables of nearly the same rows tell what lies between them: one patient
+who came in the meantime, cell by cell. So a site tells a new table only of rows that differ from
+those of every table it has told by enough patients, or by none; otherwise it tells the earlier
+numbers again, to the bit. And it tells few different tables of one cohort in a period, whatever
+the studies are called.
 
 To count the rows that differ, the site keeps of every told table the sorted 64-bit hashes of its
 rows beside its log, with the salt that goes into them. They hold no cell and never leave. Whoever
 reads the state folder can try out rows, so it is kept like the table itself.
+
+*A source's reports.* One report hides a patient among the rows that carry its weight. Two reports
+on tables that differ can be subtracted, and the difference may be about one row. So a source counts
+the briefs of a target over all studies and restarts, whatever they are called and whether it
+refused them, and adds up the share of every row in all weighted means that it told this target.
 """
 
 from __future__ import annotations
@@ -17,7 +22,6 @@ import hashlib
 import math
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,13 +29,17 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
+from fedcsa.core.tilt import largest_leverage
 from fedcsa.errors import DataError, PolicyError
 from fedcsa.messages.codec import decode_kept
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief
-from fedcsa.messages.policy import LONGEST_PERIOD
+from fedcsa.messages.policy import LONGEST_PERIOD, Policy
+from fedcsa.site.account import briefs_by_target
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import Event, SiteLog
 from fedcsa.site.site_file import SiteFile
+from fedcsa.source.source import Source
 from fedcsa.study import Study
 
 Hashes = NDArray[np.uint64]
@@ -44,44 +52,6 @@ _FREEZE = (
     "Let the site's file name the cohort's table as it was then, or wait until more rows have "
     "changed."
 )
-
-
-@dataclass(frozen=True)
-class CohortAccount:
-    """What was told of a cohort in a period.
-
-    Attributes
-    ----------
-    cohort : str
-    studies : int
-        In which a table was told.
-    tables : int
-        Different ones; the same numbers told again are none.
-    numbers : int
-        About the cohort's rows, in these tables.
-    """
-
-    cohort: str
-    studies: int
-    tables: int
-    numbers: int
-
-
-def cohort_accounts(log: SiteLog, days: int) -> list[CohortAccount]:
-    """What a site told of each of its cohorts in the last `days`.
-
-    Parameters
-    ----------
-    log : SiteLog
-    days : int
-    """
-    lines = log.recent("announced", days)
-    accounts = []
-    for cohort in dict.fromkeys(line["cohort"] for line in lines):
-        own = [line for line in lines if line["cohort"] == cohort]
-        new = [line["numbers"] for line in own if not line["repeats"]]
-        accounts.append(CohortAccount(cohort, len(own), len(new), sum(new)))
-    return accounts
 
 
 class Cohort:
@@ -254,3 +224,73 @@ def n_changed(then: Hashes, now: Hashes) -> int:
     sign = np.repeat([-1, 1], [len(then), len(now)])
     balance = np.bincount(place, weights=sign, minlength=len(values))
     return int(max(balance.clip(min=0).sum(), -balance.clip(max=0).sum()))
+
+
+def check_briefs(log: SiteLog, policy: Policy, target: str, question: Message) -> None:
+    """Raise a `PolicyError` if `question` is a brief and `target` has asked often enough of late.
+
+    Parameters
+    ----------
+    log : SiteLog
+    policy : Policy
+    target : str
+        Name of its site, as in its certificate.
+    question : Message
+    """
+    if policy.max_briefs is None or not isinstance(question, Brief):
+        return
+    before = briefs_by_target(log, policy.period_days).get(target, 0)
+    if before >= policy.max_briefs:
+        raise PolicyError(
+            "max_briefs",
+            f"This site answers at most {policy.max_briefs} briefs of one target in "
+            f"{policy.period_days} days, whatever the studies are called. Wait.",
+        )
+
+
+def check_together(
+    log: SiteLog, site: SiteFile, source: Source, question: Message, target: str
+) -> None:
+    """Raise a `PolicyError` if what `target` was told, with this, would be about one row.
+
+    Parameters
+    ----------
+    log : SiteLog
+    site : SiteFile
+    source : Source
+        With the rows on which `question` is answered.
+    question : Message
+        A model and an examination come after a brief, and tell nothing of other rows.
+    target : str
+        Name of its site.
+    """
+    if not isinstance(question, Brief) or question.exchange != "table":
+        return
+    others = list(_weights_before(log, site, source, question, target))
+    if others:
+        told = np.stack([source.row_weights(question), *others])
+        site.policy.check_leverage(largest_leverage(told))
+
+
+def _weights_before(
+    log: SiteLog, site: SiteFile, source: Source, brief: Brief, target: str
+) -> Iterator[Array]:
+    """Weights of the rows of now for every other table of `target` that was answered."""
+    seen = [brief.table]
+    for line in log.events:
+        about = {"study": line.get("study", ""), "target": target, "phase": "risk"}
+        if line["event"] != "accepted" or log.find("answered", **about) is None:
+            continue
+        if any(line[name] != value for name, value in about.items()):
+            continue
+        earlier = decode_kept(log.payload(line["request"]))
+        if not isinstance(earlier, Brief) or earlier.exchange != "table":
+            continue
+        if any(earlier.table == table for table in seen):
+            continue  # the same table gives the same weights
+        seen.append(earlier.table)
+        study = AgreedStudy(log.payload(line["agreed"]).decode()).study
+        try:
+            yield site.source(source.name, study).row_weights(earlier)
+        except DataError:  # its columns are no longer here
+            continue

@@ -1,25 +1,37 @@
-"""Who may use a page on this machine: one browser, by a link that works once.
+"""Pages on this machine: who may use them, what they look like, how they are served.
 
-Every request passes here before a view sees it. A view gets only requests with a session, and
-forms only from this very page, so no view can forget to ask.
+One browser may, by a link that works once. Every request passes the `Guard` before a view sees it.
+A view gets only requests with a session, and forms only from this very page, so no view can forget
+to ask.
 """
 
 from __future__ import annotations
 
+import functools
 import hmac
+import os
 import secrets
-from collections.abc import Callable, Mapping
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+import uvicorn
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from fedcsa.errors import FedCSAError
-from fedcsa.loopback.layout import FILES, Shown, file_content, rendered
+from fedcsa.answer.templates import page_asset, templates
+from fedcsa.errors import FedCSAError, ResultError
+from fedcsa.words import counted, printable
 
 if TYPE_CHECKING:
+    import jinja2
     from starlette.types import Receive, Scope, Send
 
 HOST = "127.0.0.1"
@@ -48,6 +60,19 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+#: Files that every page loads: address -> (kind, the files of this program that it is made of)
+FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "/style.css": (
+        "text/css", (("fedcsa.answer", "style.css"), ("fedcsa.loopback", "pages.css")),
+    ),
+    "/live.js": ("text/javascript", (("fedcsa.loopback", "live.js"),)),
+}  # fmt: skip
+#: Seconds in a unit of time, and the most seconds that are told in it.
+_UNITS = (("second", 1, 90), ("minute", 60, 5400), ("hour", 3600, 129_600), ("day", 86_400, None))
+#: Seconds in which a server that can start has started.
+_START_SECONDS = 10.0
+#: Seconds that a request under way is given when the command ends.
+_END_SECONDS = 1
 
 
 @dataclass(frozen=True)
@@ -64,6 +89,26 @@ class Visit:
 
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page to show.
+
+    Attributes
+    ----------
+    template : str
+        ``"package:file"``, such as ``"fedcsa.site:overview.html.jinja"``. It extends
+        ``"fedcsa.loopback:layout.html.jinja"``.
+    facts : mapping
+        What the template shows. Every text of it is escaped.
+    status : int
+        Of HTTP.
+    """
+
+    template: str
+    facts: Mapping[str, Any]
+    status: int = 200
 
 
 @dataclass(frozen=True)
@@ -202,3 +247,117 @@ def _fields(text: bytes) -> dict[str, str]:
     if len(pairs) != len(dict(pairs)):
         raise _RequestError(400, "A field of the form or of the address appears twice.")
     return dict(pairs)
+
+
+# What pages look like -------------------------------------------------------------------------
+
+
+def file_content(address: str) -> tuple[str, str]:
+    """Kind and content of one of `FILES`."""
+    kind, parts = FILES[address]
+    return kind, "\n".join(page_asset(package, name) for package, name in parts)
+
+
+def rendered(shown: Shown, base: str, csrf: str) -> str:
+    """A page as text.
+
+    Parameters
+    ----------
+    shown : Shown
+    base : str
+        What every address on the page begins with.
+    csrf : str
+        What every form on the page sends back.
+    """
+    template = _environment().get_template(shown.template)
+    return template.render(**shown.facts, base=base, csrf=csrf, version=version("fedcsa"))
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = templates()
+    environment.filters |= {
+        "printable": printable, "lines": _printable_lines, "moment": _moment, "ago": _ago,
+    }  # fmt: skip
+    return environment
+
+
+def _printable_lines(text: str) -> str:
+    """Text of several lines without any other control character."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _moment(time: str) -> str:
+    """A time of a log as people write it."""
+    return printable(time[:16].replace("T", " "))
+
+
+def _ago(time: str) -> str:
+    """How long ago a time of a log is; nothing if it is no time.
+
+    >>> _ago("no time")
+    ''
+    """
+    try:
+        then = datetime.fromisoformat(time)
+        seconds = max((datetime.now(UTC) - then).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return ""
+    unit, length, _ = next(u for u in _UNITS if u[2] is None or seconds < u[2])
+    return f"{counted(int(seconds // length), unit)} ago"
+
+
+# How they are served --------------------------------------------------------------------------
+
+
+@contextmanager
+def served(views: PageViews, again: str, port: int = 0) -> Iterator[Guard]:
+    """Serve a page beside whatever this process does; it is gone when the block ends.
+
+    Parameters
+    ----------
+    views : mapping
+    again : str
+        How to get another link, in words. Anybody may read them: they name no folder or file.
+    port : int, optional
+        By default a free one.
+    """
+    with _bound(port) as listener:
+        guard = Guard(views, listener.getsockname()[1], again)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                guard, http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
+                server_header=False, proxy_headers=False, timeout_graceful_shutdown=_END_SECONDS,
+            )
+        )  # fmt: skip
+        thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
+        thread.start()
+        try:
+            _await_start(server, thread)
+            yield guard
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _await_start(server: uvicorn.Server, thread: threading.Thread) -> None:
+    until = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > until:
+            raise ResultError("The page could not be served. Start the command again.")
+        time.sleep(0.01)
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket that this machine alone can reach."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if os.name == "posix":  # elsewhere it lets two processes share a port
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise ResultError(
+            f"The page cannot be served on port {port} ({type(error).__name__}). Name another."
+        ) from None
+    return listener

@@ -11,9 +11,7 @@ import pytest
 
 from fedcsa import loopback
 from fedcsa.errors import MissingExtraError, ResultError, StudyError
-from fedcsa.loopback.guard import HEADERS, MOST_FIELDS, MOST_FORM_BYTES, Moved
-from fedcsa.loopback.layout import Shown
-from fedcsa.loopback.serving import served
+from fedcsa.loopback.pages import HEADERS, MOST_FIELDS, MOST_FORM_BYTES, Moved, Shown, served
 
 NASTY = "<script>alert(1)</script>\x1b[31m\u202e\x00&\"'"
 AGAIN = "Ask for another."
