@@ -57,7 +57,7 @@ def in_python(options):
     given = {"random_state" if name == "seed" else name: value for name, value in options.items()}
     rows = [[float(k), float(k % 3)] for k in range(12)]
     data = {name: (rows, range(12)) for name in "abcd"}
-    return FedCSA(**given)._prepare(data, ("x", "x1"))[1]
+    return FedCSA(**given)._prepare(data, ("x", "x1"), None, ())[1]
 
 
 def in_a_file(options, tmp_path):
@@ -150,12 +150,17 @@ def test_all_wrong_options_are_named_at_once(tmp_path):
             assert any(repr(name) in line for line in str(caught.value).splitlines()), name
 
 
+def test_what_is_left_out_is_sound():
+    for name, rule in OPTIONS.items():
+        assert rule.problem(name, getattr(Plan, name)) is None, name
+
+
 def test_a_sound_plan_has_no_problems_until_it_knows_the_sources():
     plan = make_plan("ridge", None, {"combine": "median"}, features=("x",))
-    assert plan.problems() == []
-    [few] = plan.problems(["a", "b"])
+    assert plan.source_problems([]) == []
+    [few] = plan.source_problems(["a", "b"])
     assert few.startswith("The 'combine' parameter must be 'mean' with fewer than 4 sources")
-    assert plan.problems("abcd") == []
+    assert plan.source_problems("abcd") == []
 
 
 @pytest.mark.parametrize("name", ["run", "check", "backtest"])

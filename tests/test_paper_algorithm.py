@@ -117,13 +117,14 @@ class SlowSource:
         self.X = self.z if plan.scale else X
         self.X_target = X_target
         rng = generator_for(SEED, name, "folds")
+        n_folds, shares = plan.design()["n_folds"], plan.design()["shares"]
         if plan.scheme == "cross-fit":
-            labels = fold_labels(0, len(X), plan.n_folds, fold_key(rng))
+            labels = fold_labels(0, len(X), n_folds, fold_key(rng))
         else:
-            labels = dealt_labels(len(X), rng, plan.shares)
+            labels = dealt_labels(len(X), rng, shares)
         self.folds = [
             Fold(*(np.flatnonzero(np.isin(labels, part)) for part in (t.density, t.train, t.judge)))
-            for t in turns(plan.scheme, plan.n_folds)
+            for t in turns(plan.scheme, n_folds)
         ]
         self.ratios = [self.ratio(turn, fold.density) for turn, fold in enumerate(self.folds)]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedcsa.core.arrays import as_outcome
-from fedcsa.core.losses import CLASSIFICATION, REGRESSION, check_loss
+from fedcsa.core.losses import CLASSIFICATION, REGRESSION, loss_named
 from fedcsa.errors import DataError, ParameterError
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import Plan
@@ -133,8 +133,8 @@ def test_numbers_of_any_kind_and_what_is_left_open_are_accepted(make, options):
 def test_what_is_left_open_is_filled_in(make, options, scheme, folds, refit):
     plan = make.plan(**options)
     assert (plan.scheme, plan.folds, plan.refit) == (scheme, folds, refit)
-    assert plan.n_folds == (folds if isinstance(folds, int) else 3)
-    assert sum(plan.shares) == pytest.approx(1.0)
+    assert plan.design()["n_folds"] == (folds if isinstance(folds, int) else 3)
+    assert sum(plan.design()["shares"]) == pytest.approx(1.0)
 
 
 def test_the_validated_method_with_a_table_is_the_default(make):
@@ -166,23 +166,22 @@ def test_the_papers_methods_are_estimated_where_a_study_asks(make, options, comp
 
 @pytest.mark.parametrize("loss", sorted(REGRESSION))
 def test_a_loss_of_numbers_judges_numbers_only(loss):
-    check_loss(loss, 0)
+    loss_named(loss, 0)
     with pytest.raises(ParameterError, match=r"'loss' parameter must be .* for an outcome of clas"):
-        check_loss(loss, 2)
+        loss_named(loss, 2)
 
 
 @pytest.mark.parametrize("loss", sorted(CLASSIFICATION))
 def test_a_loss_of_classes_judges_classes_only(loss):
-    check_loss(loss, 3)
+    loss_named(loss, 3)
     with pytest.raises(ParameterError, match=r"'loss' parameter must be .* for an outcome of numb"):
-        check_loss(loss, 0)
+        loss_named(loss, 0)
 
 
 def test_an_unknown_loss_is_refused_unless_it_is_ones_own():
     with pytest.raises(ParameterError, match="'loss' parameter must be"):
-        check_loss("pinball", 0)
-    check_loss("pinball", 0, ["pinball"])
-    check_loss("pinball", 2, {"pinball": abs})
+        loss_named("pinball", 0)
+    assert loss_named("pinball", 2, {"pinball": abs}) is abs
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from fedcsa.data.columns import Feature, require_columns
 from fedcsa.errors import nearest, one_of, unknown
 from fedcsa.federation.federation_file import FEDERATION_TEMPLATE as FEDERATION
 from fedcsa.federation.federation_file import Federation
+from fedcsa.models.description import build_parameters
 from fedcsa.models.model import LinearRegression
-from fedcsa.models.registry import build_candidates, build_model, model_description
+from fedcsa.models.registry import instantiate, model_description
 from fedcsa.site.site_file import SiteFile
 from fedcsa.study.study_file import build_policy
 
@@ -37,10 +38,10 @@ CASES = {
                  "table"),
     "loss": (lambda: loss_named("sqared"), "squared"),
     "model": (lambda: model_description("rigde"), "ridge"),
-    "described model": (lambda: build_model({"name": "rigde"}, 0), "ridge"),
+    "described model": (lambda: instantiate({"name": "rigde"}, (), 0), "ridge"),
     "option of a model": (lambda: model_description({"name": "ridge", "intercpt": 1}), "intercept"),
     "scale of a penalty": (lambda: LinearRegression("skleran"), "sklearn"),
-    "parameter of an estimator": (lambda: build_candidates([{"model": LASSO}]), "alpha"),
+    "parameter of an estimator": (lambda: build_parameters({"model": LASSO}), "alpha"),
     "kind of a feature": (lambda: Feature("age", kind="nubmer"), "number"),
     "column": (lambda: require_columns(["age", "bmii"], ["age", "bmi"], "the table"), "bmii"),
     "preset of a policy": (lambda: build_policy({"preset": "sites"}), "site"),

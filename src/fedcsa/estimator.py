@@ -11,9 +11,9 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
@@ -48,6 +48,12 @@ from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.target import Target
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import Update
+
+#: As scikit-learn says it.
+_NOT_FITTED = (
+    "This FedCSA instance is not fitted yet. Call 'fit' with appropriate arguments before using "
+    "this estimator."
+)
 
 
 def _classifies(estimator: FedCSA) -> bool:
@@ -193,16 +199,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         progress : function, optional
             Called with the phase, the source and "started" or "done": see `fedcsa.run.Progress`.
         """
-        told, features = self._told(X_target)
-        data, plan, common = self._prepare(sources, features, told)
-        names = (*plan.features, *([plan.group] if plan.group else []))
-        roles = [Source(name, *pair, features=names, **common) for name, pair in data.items()]
-        site = {key: common[key] for key in ("policy", "trusted_types")}
-        space = self.candidates if callable(self.candidates) else None
-        target = Target(told, plan, space=space, **site)
-        coding = self._coding
-        self._keep(replace(run_in_process(target, roles, progress), described=coding, by_name=True))
-        inputs = features if coding is None else coding.needed(with_outcome=False)
+        self._keep(self._adapted(sources, X_target, progress))
+        plan, coding = self.adaptation_.plan, self._coding
+        inputs = plan.features if coding is None else coding.needed(with_outcome=False)
         self.feature_names_in_ = np.asarray(inputs, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         self.__dict__.pop("classes_", None)  # of an earlier fit
@@ -235,14 +234,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         progress : function, optional
             As for `fit`.
         """
-        told, features = self._told(X_target)
-        data, plan, common, given = self._prepare_given(model, sources, features, told)
-        names = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
-        roles = [Source(name, X, y, features=names, **common) for name, (X, y) in data.items()]
-        own = given if predictions is None else as_predictions(predictions, "the target")
-        target = Target(told, plan, policy=common["policy"], given=own)
-        found = run_in_process(target, roles, progress)
-        return replace(found, described=self._coding, by_name=True)
+        own = None if predictions is None else as_predictions(predictions, "the target")
+        return self._adapted(sources, X_target, progress, (model,), own)
 
     def backtest(
         self, sources: Any, *, given: Any = None, progress: Progress | None = None
@@ -263,17 +256,13 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         beside = isinstance(given, str) and given == "predictions"
         name, X, _ = named_pairs(apart(sources)[0] if beside else sources)[0]
-        features = self._encoded(X, f"Source {name!r}", None)[1]
+        features = self._encoded(X, f"Source {name!r}")[1]
         if given is None and self.columns is None and hasattr(self, "feature_names_in_"):
             features = tuple(self.feature_names_in_.tolist())
-        model = None
-        if given is None:
-            data, plan, common = self._prepare(sources, features)
-        else:
-            told = None if beside else given
-            data, plan, common, model = self._prepare_given(told, sources, features)
-        site = {key: common[key] for key in ("policy", "losses", "trusted_types")}
+        judged = () if given is None else (None if beside else given,)
+        data, plan, site, model = self._prepare(sources, features, None, judged)
         own = self.candidates if given is None and callable(self.candidates) else None
+        site = {key: site[key] for key in ("policy", "losses", "trusted_types")}
         found = run_backtest(data, plan, given=model, space=own, progress=progress, **site)
         if given is None and hasattr(self, "adaptation_"):
             self._keep(self.adaptation_.with_backtest(found), self.history_)
@@ -333,7 +322,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         from fedcsa.answer.page import write_report
         from fedcsa.answer.store import NO_MODELS, keeps_models, save_result
 
-        check_is_fitted(self, "adaptation_")
+        if not hasattr(self, "adaptation_"):
+            raise NotFittedError(_NOT_FITTED)
         if not keeps_models(self.adaptation_):
             warnings.warn(NO_MODELS, stacklevel=2)
         return write_report(save_result(self.adaptation_, folder, history=self.history_))
@@ -384,102 +374,109 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """What the verdict stands on: ``reach``, ``agreement`` and ``skill``, with numbers."""
         return {leg.name: leg for leg in self._verdict.legs}
 
+    def _adapted(
+        self,
+        sources: Any,
+        X_target: Any,
+        progress: Progress | None,
+        judged: tuple[Any, ...] = (),
+        predictions: Array | None = None,
+    ) -> Adaptation:
+        """Carry a study out: of the own model, or of the one that is `judged`."""
+        is_table = isinstance(X_target, Table1)
+        found = (X_target, X_target.features) if is_table else self._encoded(X_target, "The target")
+        told, features = found
+        data, plan, site, given = self._prepare(sources, features, told, judged)
+        names = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
+        roles = [Source(name, *pair, features=names, **site) for name, pair in data.items()]
+        target = Target(
+            told,
+            plan,
+            policy=site["policy"],
+            trusted_types=site["trusted_types"],
+            given=given if predictions is None else predictions,
+            space=self.candidates if callable(self.candidates) and not judged else None,
+        )
+        answer = run_in_process(target, roles, progress)
+        return replace(answer, described=self._coding, by_name=True)
+
     def _prepare(
         self,
         sources: Any,
         features: tuple[str, ...],
-        told: Array | Table1 | None = None,
-        given: tuple[Any, ...] = (),
-    ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any]]:
-        """Checked data by name, the plan, and what every site is given besides."""
-        trusted = self._check_sites()
-        pairs = named_pairs(sources)
+        told: Array | Table1 | None,
+        judged: tuple[Any, ...],
+    ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any], FittedModel | None]:
+        """Checked data by name, the plan, what every site is given besides, and a given model."""
+        options, site = self._settings()
+        beside: dict[str, Any] = {}
+        if judged and judged[0] is None:
+            sources, beside = apart(sources)
+        pairs, coding = named_pairs(sources), self._coding
         frames = {name: X for name, X, _ in pairs}
         data = {
             name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
             for name, X, y in pairs
         }
-        own_loss = f"own:{getattr(self.loss, '__name__', 'loss')}" if callable(self.loss) else None
-        losses = {} if own_loss is None else {own_loss: self.loss}
-        options = {name: getattr(self, name) for name in OPTIONS if name != "seed"}
-        options |= {"seed": _seed_of(self.random_state), "loss": own_loss or self.loss}
-        own_ratio = None
-        if hasattr(self.ratio, "fit") and hasattr(self.ratio, "predict"):
-            own_ratio, options["ratio"] = self.ratio, None
-            if self.exchange != "rows" or self.preset:
-                rule = "left out unless exchange is 'rows' and there is no preset"
-                raise must("ratio", rule, type(own_ratio).__name__)
-        classes = classes_of(data) if _classifies(self) else ()
-        model, candidates = self.model, self.candidates
-        columns = self._columns_of(features, frames, given[0] if given else model)
-        if given:
-            classes = classes_for(given[0], data)
-            model = handed_over(given[0], features, classes, columns)[0]
-            candidates = None
+        classes = classes_of(data) if _classifies(self) and not judged else ()
+        model, candidates = (judged[0], None) if judged else (self.model, self.candidates)
+        described = self._described([X for X, _ in data.values()], told)
+        inputs, given = None if coding is None else coding.inputs, None
+        if not isinstance(model, str):  # what has a name of ours gets the matrix
+            inputs = plain_numbers(features) if inputs is None else inputs
+            inputs = typed_inputs(inputs, frames) if begins_with_columns(model) else inputs
+        if judged:
+            classes = classes_for(model, data)
+            model, given = handed_over(model, features, classes, inputs)
             options |= {"search": None, "budget": None}
             options.pop("method")
-        elif begins_with_columns(model):
-            columns = in_own_order(columns, frames)
-            model = chosen_of_frames(model, columns, frames)
-        described = self._described([X for X, _ in data.values()], told)
+        elif inputs is not None and begins_with_columns(model):
+            inputs = in_own_order(inputs, frames)
+            model = chosen_of_frames(model, inputs, frames)
         plan = make_plan(
-            model, candidates, options, losses, self.trusted_types,
-            inputs=columns, features=features, classes=classes, **described,
+            model, candidates, options, site["losses"], self.trusted_types,
+            inputs=inputs, features=features, classes=classes, **described,
         )  # fmt: skip
-        if self._coding is not None:
-            raise_all(unknown_levels(plan.subgroups, self._coding.levels))
-        common = {
-            "policy": self.policy or Policy.open(),
-            "losses": losses,
-            "ratio": own_ratio,
-            "tell_errors": True,  # one person holds all the data
-            "trusted_types": trusted,
-        }
-        return data, plan, common
+        if coding is not None:
+            raise_all(unknown_levels(plan.subgroups, coding.levels))
+        for name, own in beside.items():
+            data[name] = np.column_stack([data[name][0], *own]), data[name][1]
+        return data, plan, site, given
 
-    def _prepare_given(
-        self,
-        model: Any,
-        sources: Any,
-        features: tuple[str, ...],
-        told: Array | Table1 | None = None,
-    ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any], FittedModel | None]:
-        """As `_prepare`, with predictions beside the rows; and the given model."""
-        beside: dict[str, Any] = {}
-        if model is None:
-            sources, beside = apart(sources)
-        data, plan, common = self._prepare(sources, features, told, (model,))
-        frames = {name: X for name, X, _ in named_pairs(sources)}
-        columns = self._columns_of(features, frames, model)
-        given = handed_over(model, plan.features, plan.classes, columns)[1]
-        rows = {
-            name: (np.column_stack([X, *beside.get(name, ())]), y) for name, (X, y) in data.items()
-        }
-        return rows, plan, common, given
-
-    def _columns_of(
-        self, features: Sequence[str], frames: Mapping[str, Any], model: Any
-    ) -> list[dict[str, Any]]:
-        """The table's own columns, where the matrix has them, and for pipelines their types."""
-        found = plain_numbers(features) if self._coding is None else self._coding.inputs
-        return typed_inputs(found, frames) if begins_with_columns(model) else found
-
-    def _check_sites(self) -> tuple[str, ...]:
-        """Raise unless the policy is one; the classes that may be built."""
+    def _settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The options of a plan, and what every site is given besides."""
         if not isinstance(self.policy, Policy | None):
             raise must("policy", "a Policy or None", type(self.policy).__name__)
         trusted = self.trusted_types
         texts = isinstance(trusted, Collection) and all(isinstance(name, str) for name in trusted)
         if not texts or isinstance(trusted, str):
             raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
-        return tuple(trusted)
+        options = {name: getattr(self, name) for name in OPTIONS if name != "seed"}
+        options["seed"] = _seed_of(self.random_state)
+        losses, ratio = {}, None
+        if callable(self.loss):
+            options["loss"] = f"own:{getattr(self.loss, '__name__', 'loss')}"
+            losses[options["loss"]] = self.loss
+        if hasattr(self.ratio, "fit") and hasattr(self.ratio, "predict"):
+            ratio, options["ratio"] = self.ratio, None
+            if self.exchange != "rows" or self.preset:
+                rule = "left out unless exchange is 'rows' and there is no preset"
+                raise must("ratio", rule, type(ratio).__name__)
+        return options, {
+            "policy": self.policy or Policy.open(),
+            "losses": losses,
+            "ratio": ratio,
+            "tell_errors": True,  # one person holds all the data
+            "trusted_types": tuple(trusted),
+        }
 
     def _described(self, rows: list[Array], told: Array | Table1 | None) -> dict[str, Any]:
         """What a plan says of the columns."""
         coding = self._coding
         if coding is not None:
             return {name: getattr(coding, name) for name in ("flags", "group", "public_sd")}
-        if preset_values(self.preset).get("exchange", self.exchange) != "table":
+        preset = {} if self.preset is None else preset_values(self.preset)
+        if preset.get("exchange", self.exchange) != "table":
             return {}
         if isinstance(told, Table1):
             return {"flags": told.flags}
@@ -500,11 +497,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             return as_named_matrix(X, where, features)
         matrix, _ = as_described_matrix(X, where, coding, with_group=with_group)
         return matrix, coding.columns
-
-    def _told(self, X_target: Any) -> tuple[Any, tuple[str, ...]]:
-        """The target's rows as a matrix, or its table as it is, and the names of the features."""
-        told = isinstance(X_target, Table1)
-        return (X_target, X_target.features) if told else self._encoded(X_target, "The target")
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict numbers, or the most probable class, with the weighted model."""
@@ -585,7 +577,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return bundle
 
     def _rows(self, X: Any) -> Array:
-        check_is_fitted(self, "adaptation_")
+        if not hasattr(self, "adaptation_"):
+            raise NotFittedError(_NOT_FITTED)
         return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
 
 

@@ -7,7 +7,7 @@ serve Python, the study file and the command line alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, is_whole
 from fedcsa.core.folds import SCHEMES, THIRDS, check_shares
-from fedcsa.core.losses import check_loss
+from fedcsa.core.losses import loss_named
 from fedcsa.core.subgroups import MOST_THRESHOLDS, subgroup_name, subgroup_problems
 from fedcsa.core.weights import MEDIAN_SOURCES, WEIGHT_RULES
 from fedcsa.errors import (
@@ -29,9 +29,7 @@ from fedcsa.errors import (
     unknown,
 )
 from fedcsa.models.description import GIVEN, LINEAR, RATIO_POWER, Candidate, given_column
-from fedcsa.models.inputs import no_empty_cells
 from fedcsa.models.registry import (
-    build_candidates,
     check_names,
     checked_candidate,
     default_candidates,
@@ -229,17 +227,24 @@ class Plan:
     )
 
     def __post_init__(self) -> None:
-        for name, value in preset_values(self.preset).items():
-            if is_value(getattr(self, name), getattr(Plan, name)):  # left out
-                object.__setattr__(self, name, value)
-        raise_all(self.problems())
-        scheme = self._scheme
-        folds = self.folds if self.folds is not None else 5 if scheme == "cross-fit" else 3
+        if self.preset is not None:
+            for name, value in preset_values(self.preset).items():
+                if is_value(getattr(self, name), getattr(Plan, name)):  # left out
+                    object.__setattr__(self, name, value)
+        # What was left out needs no check.
+        given = {n: getattr(self, n) for n in OPTIONS if getattr(self, n) is not getattr(Plan, n)}
+        wrong = {name: OPTIONS[name].problem(name, value) for name, value in given.items()}
+        found = {name: problem for name, problem in wrong.items() if problem}
+        sound = OPTIONS.keys() - found.keys()
+        if self.scheme is None and "exchange" in sound:
+            scheme = "cross-fit" if self.exchange == "table" else "split"
+            object.__setattr__(self, "scheme", scheme)
+        raise_all([str(problem) for problem in (*found.values(), *self._contradictions(sound))])
+        folds = self.folds if self.folds is not None else 5 if self.scheme == "cross-fit" else 3
         settled = {
             "flags": self.flags or (False,) * len(self.features),
-            "scheme": scheme,
             "folds": int(folds) if isinstance(folds, int | np.integer) else check_shares(folds),
-            "refit": bool(scheme != "split" if self.refit is None else self.refit),
+            "refit": bool(self.scheme != "split" if self.refit is None else self.refit),
             "compare": tuple(self.compare),
             "ratio": {key: _plain(value) for key, value in (self.ratio or {}).items()},
             "level": float(self.level),
@@ -255,46 +260,35 @@ class Plan:
         for name, value in settled.items():
             object.__setattr__(self, name, value)
 
-    @property
-    def _scheme(self) -> str:
-        return self.scheme or ("cross-fit" if self.exchange == "table" else "split")
-
-    def problems(self, sources: Collection[str] = ()) -> list[str]:
-        """Everything that is wrong, a sentence each.
-
-        Parameters
-        ----------
-        sources : collection of str
-            Names of the sources that are to take part, if they are known.
-        """
-        each = {name: rule.problem(name, getattr(self, name)) for name, rule in OPTIONS.items()}
-        found = [problem for problem in each.values() if problem]
-        found += self._contradictions({name for name in each if not each[name]})
-        if sources and not found:
-            found += self._source_problems(sources)
-        return [str(problem) for problem in found]
-
-    def _contradictions(self, sound: set[str]) -> Iterator[ParameterError]:
+    def _contradictions(self, sound: Set[str]) -> Iterator[ParameterError]:
         """What does not go together, of the options that are `sound` each by itself."""
-        yield from self._preset_problems(sound)
+        if self.preset is not None:
+            yield from self._preset_problems(sound)
         named = (self.method, *self.compare) if sound >= {"method", "compare"} else ()
         if self.fedle_weights is None and "fedle" in named:
             yield must("fedle_weights", "given for the method 'fedle'", None)
         if sound >= {"scheme", "exchange"}:
-            scheme = self._scheme
-            by_table = (scheme, self.exchange) == ("cross-fit", "table")
+            by_table = (self.scheme, self.exchange) == ("cross-fit", "table")
             if self.examined and not by_table and not self.preset:
                 yield ParameterError(
                     "The default method must have exchange='table' and scheme='cross-fit'; for "
                     "Algorithm 1 of the paper choose preset='paper'."
                 )
-            if "folds" in sound and (wrong := FOLD_RULES[scheme].problem("folds", self.folds)):
+            rule = FOLD_RULES[str(self.scheme)]
+            if "folds" in sound and (wrong := rule.problem("folds", self.folds)):
                 yield wrong
-            if "refit" in sound and scheme != "split" and not (self.refit is None or self.refit):
-                rule = f"on with scheme {scheme!r}: no single fold's model stands out"
-                yield must("refit", rule, False)
-        if sound >= {"ratio", "exchange"}:
-            yield from self._ratio_problems(self.ratio or {})
+            off = "refit" in sound and not (self.refit is None or self.refit)
+            if off and self.scheme != "split":
+                words = f"on with scheme {self.scheme!r}: no single fold's model stands out"
+                yield must("refit", words, False)
+        if sound >= {"ratio", "exchange"} and self.ratio:
+            yield from self._ratio_problems(self.ratio)
+        yield from self._column_problems(sound)
+        if self.model.get("name") == GIVEN or ("method" in sound and self.method == GIVEN):
+            yield from self._given_problems(sound)
+
+    def _column_problems(self, sound: Set[str]) -> Iterator[ParameterError]:
+        """What does not go together with the columns, the outcome and the candidates."""
         if self.flags and len(self.flags) != len(self.features):
             yield must("flags", "one true or false per feature", len(self.flags))
         if self.group in self.features:
@@ -302,13 +296,15 @@ class Plan:
         if "thresholds" in sound and len(self.thresholds) and len(self.classes) != 2:
             got = f"{len(self.classes)} classes" if self.classes else "an outcome of numbers"
             yield must("thresholds", "left out unless the outcome has two classes", got)
-        if "subgroups" in sound:
+        if "subgroups" in sound and len(self.subgroups):
             for problem in subgroup_problems(list(self.subgroups), self.features):
                 yield must("subgroups", problem, len(self.subgroups))
-        yield from self._search_problems(sound)
-        yield from self._given_problems(sound)
+        for name in ("search", "budget"):
+            if name in sound and not self.space and getattr(self, name) is not None:
+                rule = "left out unless candidates are a space: a grid or list is tried whole"
+                yield must(name, rule, getattr(self, name))
 
-    def _preset_problems(self, sound: set[str]) -> Iterator[ParameterError]:
+    def _preset_problems(self, sound: Set[str]) -> Iterator[ParameterError]:
         """Options that a preset sets, and that were given another value."""
         for name, value in preset_values(self.preset).items():
             given = getattr(self, name)
@@ -316,14 +312,7 @@ class Plan:
                 rule = f"left out with the preset {self.preset!r}, which sets it"
                 yield must(name, rule, given if isinstance(given, str) else type(given).__name__)
 
-    def _search_problems(self, sound: set[str]) -> Iterator[ParameterError]:
-        """Options of a search where there is nothing to search."""
-        for name in ("search", "budget"):
-            if name in sound and not self.space and getattr(self, name) is not None:
-                rule = "left out unless candidates are a space: a grid or list is tried whole"
-                yield must(name, rule, getattr(self, name))
-
-    def _given_problems(self, sound: set[str]) -> Iterator[ParameterError]:
+    def _given_problems(self, sound: Set[str]) -> Iterator[ParameterError]:
         """What does not go together with a given model."""
         given = self.model.get("name") == GIVEN
         if "method" in sound and given != (self.method == GIVEN):
@@ -355,13 +344,17 @@ class Plan:
             elif wrong := RATIO_OPTIONS[key].problem(f"ratio[{key!r}]", value):
                 yield wrong
 
-    def _source_problems(self, sources: Collection[str]) -> Iterator[ParameterError]:
+    def source_problems(self, sources: Collection[str]) -> list[str]:
+        """A sentence for everything that does not go together with the sources of these names."""
+        found = []
         missing = sorted(set(sources) - set(self.fedle_weights or sources))
         if missing:
             got = f"none for {missing[0]!r}"
-            yield must("fedle_weights", "one weight for every source", got)
-        if self.combine == "median" and len(sources) < MEDIAN_SOURCES:
-            yield must("combine", f"'mean' with fewer than {MEDIAN_SOURCES} sources", "median")
+            found.append(must("fedle_weights", "one weight for every source", got))
+        if self.combine == "median" and 0 < len(sources) < MEDIAN_SOURCES:
+            rule = f"'mean' with fewer than {MEDIAN_SOURCES} sources"
+            found.append(must("combine", rule, "median"))
+        return [str(problem) for problem in found]
 
     @property
     def examined(self) -> bool:
@@ -396,8 +389,8 @@ class Plan:
             "candidates": list(self.candidates),
             "loss": self.loss,
             "scheme": str(self.scheme),
-            "n_folds": self.n_folds,
-            "shares": np.array(self.shares),
+            "n_folds": self.folds if isinstance(self.folds, int) else 3,
+            "shares": np.array(self.folds if isinstance(self.folds, tuple) else THIRDS),
             "refit": bool(self.refit),
             "scale": bool(self.scale),
             "moments": bool(self.compared),
@@ -407,16 +400,6 @@ class Plan:
             "thresholds": np.array(self.thresholds),
             "subgroups": list(self.subgroups),
         }
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        return self.folds if isinstance(self.folds, int) else 3
-
-    @property
-    def shares(self) -> tuple[float, float, float]:
-        """Shares of the density, train and validation folds."""
-        return self.folds if isinstance(self.folds, tuple) else THIRDS
 
 
 #: Options that a given model leaves no choice of: its numbers are in raw units, and there is one.
@@ -457,7 +440,7 @@ def make_plan(
     model: Any,
     candidates: Any,
     options: Mapping[str, Any],
-    own_losses: Collection[str] = (),
+    own_losses: LossFunctions | None = None,
     trusted: Collection[str] = (),
     build: bool = True,
     inputs: Sequence[Mapping[str, Any]] | None = None,
@@ -472,8 +455,8 @@ def make_plan(
         As for `FedCSA`.
     options : mapping
         Of a plan, by name.
-    own_losses : collection of str
-        Names of losses that are not built in.
+    own_losses : mapping of str to function, optional
+        Losses that are not built in, by name.
     trusted : collection of str
         Classes outside scikit-learn that the model may use.
     build : bool
@@ -492,7 +475,6 @@ def make_plan(
     space: Space = ()
     with gathered(problems):
         described = model_description(model, inputs, trusted)
-        _check_empty(described, inputs)
         if "inputs" in described:  # it gets them in their own units
             options = {**options, "scale": False}
         if described["name"] == GIVEN:
@@ -501,9 +483,8 @@ def make_plan(
         elif candidates is None and not options.get("preset"):
             listed = default_candidates(described, method, trusted)
         elif candidates is None:
-            listed = expand_candidates(
-                described["name"], THETA if described["name"] in LINEAR else None
-            )
+            theta = THETA if described["name"] in LINEAR else None
+            listed = expand_candidates(described["name"], theta)
         elif is_space(candidates):
             space = described_space(candidates)
             for corner in corners(space):  # refuses wrong values
@@ -519,28 +500,13 @@ def make_plan(
         plan = Plan(model=described, candidates=listed, space=space, **columns, **options)
     if isinstance(loss, str):
         with gathered(problems):
-            check_loss(loss, n_classes, own_losses)
+            loss_named(loss, n_classes, own_losses)
     tried = listed or tuple(corners(space))
     if build and tried:  # if it alone is wrong, its own kind of error says more
         with gathered(problems) if problems else nullcontext():
             _check_model(described, tried, n_classes, trusted)
     raise_all(problems)
     return plan
-
-
-def _check_empty(described: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]] | None) -> None:
-    """Raise a `ModelError` if empty cells are left to a model that never gets any.
-
-    Parameters
-    ----------
-    described : mapping
-        The model's description.
-    inputs : sequence of mapping or None
-    """
-    empty = [str(item["name"]) for item in inputs or () if item["missing"]]
-    asked = described["name"] == "sklearn" or "class" in described or given_column(described)
-    if empty and not asked:  # elsewhere the model itself is tried
-        raise ModelError(no_empty_cells(empty))
 
 
 def _check_model(
@@ -550,7 +516,7 @@ def _check_model(
     trusted: Collection[str],
 ) -> None:
     try:
-        model, _ = instantiate(description, candidates, n_classes, trusted)
+        model, built = instantiate(description, candidates, n_classes, trusted)
     except FedCSAError:
         raise
     except Exception as error:  # whatever a class says to parameters that it does not like
@@ -565,7 +531,6 @@ def _check_model(
 
     if isinstance(model, SklearnModel):
         check_names(model.estimator, candidates)
-        built = build_candidates(candidates, trusted)
         model.check_columns(built)
         check_takes_empty(model, built)
         if any(candidate.get(RATIO_POWER) for candidate in candidates):

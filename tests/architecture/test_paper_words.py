@@ -110,7 +110,7 @@ def test_the_reading_as_printed_of_the_experiments_is_the_preset(monkeypatch):
     readings = importlib.import_module("lib.paper_readings")
     mine = readings.AS_PRINTED
     plan = Plan(("x",), {"name": "ridge"}, ({"penalty": 0.0},), preset="paper")
-    assert readings.FOLDS[mine["folds"]] == pytest.approx(plan.shares)
+    assert readings.FOLDS[mine["folds"]] == pytest.approx(plan.design()["shares"])
     assert (mine["bandwidth"], "bandwidths" in plan.ratio) == ("grid", False)  # the package's own
     assert readings.INTERCEPTS[mine["intercept"]] is LinearRegression().intercept is True
     assert mine["penalty"] == LinearRegression().penalty_scale == "mean"

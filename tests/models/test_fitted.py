@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedcsa.errors import ModelError
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.portable import LinearModel, open_model
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(40, 3))
@@ -40,8 +40,9 @@ def test_a_logistic_model_neither_overflows_nor_loses_the_small_side(score):
 
 @pytest.mark.parametrize("link", ["probit", "", "Identity"])
 def test_an_unknown_link_is_an_error(link):
-    with pytest.raises(ModelError, match="link must be 'identity' or 'logistic'"):
-        LinearModel(np.zeros(1), 0.0, link)
+    line = LinearModel(np.zeros(1), 0.0, link)
+    with pytest.raises(ModelError, match="a link of the study's outcome"):
+        open_model(line.form, line.arrays, 1, 0)
 
 
 def test_repr_holds_no_parameter():

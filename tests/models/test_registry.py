@@ -12,13 +12,13 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import FedCSAError, ModelError, ParameterError, UntrustedError
+from fedcsa.models.description import build_parameters
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.model import LinearRegression
 from fedcsa.models.registry import (
-    build_candidates,
-    build_model,
     default_candidates,
     expand_candidates,
+    instantiate,
     model_description,
     unknown,
 )
@@ -33,19 +33,19 @@ NAMES = ["ridge", "weighted-least-squares"]
 def test_a_name_is_a_model(name):
     assert model_description(name) == {"name": name}
     assert model_description({"name": name}) == {"name": name}
-    assert build_model({"name": name}, 0) == LinearRegression()
+    assert instantiate({"name": name}, (), 0)[0] == LinearRegression()
 
 
 def test_options_of_a_linear_model_are_kept():
     description = {"name": "ridge", "penalty_scale": "sklearn", "intercept": False}
     assert model_description(description) == description
-    assert build_model(description, 0) == LinearRegression("sklearn", False)
+    assert instantiate(description, (), 0)[0] == LinearRegression("sklearn", False)
 
 
 def test_an_estimator_is_a_model():
     description = model_description(make_pipeline(StandardScaler(), Lasso(0.5)))
     assert description["name"] == "sklearn"
-    model = build_model(description, 0)
+    model = instantiate(description, (), 0)[0]
     assert isinstance(model, SklearnModel)
     assert isinstance(model.estimator, Pipeline)
     assert model.estimator.steps[-1][1].alpha == 0.5
@@ -89,13 +89,13 @@ def test_a_wrong_value_of_an_option_is_an_error_at_once():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_linear_regression_refuses_classes(name):
     with pytest.raises(ParameterError, match=f"'{name}' predicts numbers, but the outcome is decl"):
-        build_model({"name": name}, 2)
+        instantiate({"name": name}, (), 2)[0]
 
 
 @pytest.mark.parametrize("name", ["lasso", None, 5, ["ridge"], "x" * 500])
 def test_a_forged_name_is_an_error_of_ours(name):
     with pytest.raises(FedCSAError, match="'model' parameter must be"):
-        build_model({"name": name}, 0)
+        instantiate({"name": name}, (), 0)[0]
 
 
 @pytest.mark.parametrize(
@@ -109,25 +109,25 @@ def test_a_forged_name_is_an_error_of_ours(name):
 )
 def test_a_forged_estimator_is_an_error_of_ours(description):
     with pytest.raises(FedCSAError, match=r"\w"):
-        build_model(description, 0)
+        instantiate(description, (), 0)[0]
 
 
 def test_what_cannot_predict_is_no_model():
     with pytest.raises(FedCSAError, match="StandardScaler"):
-        build_model(model_description(StandardScaler()), 0)
+        instantiate(model_description(StandardScaler()), (), 0)[0]
 
 
 def test_an_untrusted_estimator_is_refused():
     forged = {"name": "sklearn", "estimator": {"class": "os.system", "parameters": {}}}
     with pytest.raises(UntrustedError, match=r"os\.system"):
-        build_model(forged, 0)
+        instantiate(forged, (), 0)[0]
 
 
 def test_the_kind_of_the_outcome_is_checked():
     with pytest.raises(ModelError, match="is a classifier"):
-        build_model(model_description(SVC()), 0)
+        instantiate(model_description(SVC()), (), 0)[0]
     with pytest.raises(ModelError, match="is a regressor"):
-        build_model(model_description(SVR()), 2)
+        instantiate(model_description(SVR()), (), 2)[0]
 
 
 # Candidates ----------------------------------------------------------------------------------
@@ -176,16 +176,16 @@ def test_values_become_plain_and_are_built_again():
     )
     assert candidates[0]["sizes"] == {"tuple": [5, 3]}
     assert type(candidates[0]["n"]) is int
-    [built] = build_candidates(candidates)
+    built = build_parameters(candidates[0])
     assert built["sizes"] == (5, 3)
     assert isinstance(built["model"], DecisionTreeRegressor)
     assert built["model"] is not tree
 
 
 def test_an_untrusted_value_of_a_candidate_is_refused():
-    forged = [{"model": {"class": "os.system", "parameters": {}}}]
+    forged = {"model": {"class": "os.system", "parameters": {}}}
     with pytest.raises(UntrustedError, match=r"os\.system"):
-        build_candidates(forged)
+        build_parameters(forged)
 
 
 def test_a_function_cannot_be_a_value_of_a_candidate():

@@ -66,18 +66,19 @@ def as_matrix(values: ArrayLike, name: str, n_columns: int | None = None) -> Arr
     # Two looks without a matrix in between; a cell that is no number is in no bounds.
     if matrix.max() <= LARGEST and matrix.min() >= -LARGEST:
         return matrix
-    _check_finite(matrix, name)
+    if not np.isfinite(matrix).all():
+        raise _not_finite(matrix, name)
     large = int(np.count_nonzero(np.abs(matrix) > LARGEST))
-    if large:
-        verb = "is" if large == 1 else "are"
-        raise DataError(
-            f"{name} must hold numbers of at most {LARGEST:.0e} in size, but {large} of its "
-            f"{matrix.size} cells {verb} larger. Check its units, and how missing cells are coded."
-        )
-    return matrix
+    verb = "is" if large == 1 else "are"
+    raise DataError(
+        f"{name} must hold numbers of at most {LARGEST:.0e} in size, but {large} of its "
+        f"{matrix.size} cells {verb} larger. Check its units, and how missing cells are coded."
+    )
 
 
-def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
+def as_vector(
+    values: ArrayLike, name: str, n_rows: int | None = None, advice: str = _NO_NUMBERS
+) -> Array:
     """Return `values` as a finite float64 vector, or raise a `DataError`.
 
     Parameters
@@ -87,8 +88,16 @@ def as_vector(values: ArrayLike, name: str, n_rows: int | None = None) -> Array:
         What an error calls it.
     n_rows : int, optional
         How many rows it must have.
+    advice : str
+        What to do about cells that are no numbers.
     """
-    vector = _as_column(_as_float(values, name), name)
+    vector = _as_float(values, name, advice)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise DataError(f"{name} must be one column; its shape is {vector.shape}. Choose one.")
+    if not np.isfinite(vector).all():
+        raise _not_finite(vector, name)
     if n_rows is not None and vector.shape[0] != n_rows:
         raise DataError(
             f"{name} must have {n_rows} row(s); it has {vector.shape[0]}. "
@@ -114,7 +123,7 @@ def as_outcome(y: Any, classes: Sequence[Any], name: str) -> Array:
     array([0., 1., 0.])
     """
     if not classes:
-        numbers = _as_column(_as_float(y, name, _NO_CLASSES), name)
+        numbers = as_vector(y, name, advice=_NO_CLASSES)
         size = float(np.abs(numbers).max(initial=0.0))
         if size > LARGEST_OUTCOME or 0.0 < size < 1.0 / LARGEST_OUTCOME:
             raise DataError(
@@ -159,23 +168,6 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _as_column(vector: Array, name: str) -> Array:
-    """A finite vector, out of one or of a matrix of one column.
-
-    Parameters
-    ----------
-    vector : array of shape (rows,) or (rows, 1)
-    name : str
-        What an error calls it.
-    """
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.ndim != 1:
-        raise DataError(f"{name} must be one column; its shape is {vector.shape}. Choose one.")
-    _check_finite(vector, name)
-    return vector
-
-
 def _as_float(values: ArrayLike, name: str, advice: str = _NO_NUMBERS) -> Array:
     """A contiguous float64 array, or the complaint that some cells are no numbers.
 
@@ -205,22 +197,21 @@ def _as_float(values: ArrayLike, name: str, advice: str = _NO_NUMBERS) -> Array:
         ) from None
 
 
-def _check_finite(array: Array, name: str) -> None:
-    """Complain of cells that are NaN or infinite, by their number.
+def _not_finite(array: Array, name: str) -> DataError:
+    """The error for cells that are NaN or infinite, with their number.
 
     Parameters
     ----------
     array : array
     name : str
-        What an error calls it.
+        What the error calls it.
     """
     bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-    if bad:
-        verb = "is" if bad == 1 else "are"
-        raise DataError(
-            f"{name} must be finite, but {bad} of its {array.size} cells {verb} NaN or infinite. "
-            "Drop those rows or fill them in by a rule that all sites share."
-        )
+    verb = "is" if bad == 1 else "are"
+    return DataError(
+        f"{name} must be finite, but {bad} of its {array.size} cells {verb} NaN or infinite. "
+        "Drop those rows or fill them in by a rule that all sites share."
+    )
 
 
 def in_bands(n_rows: int, band: int) -> int:

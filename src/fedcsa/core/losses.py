@@ -6,7 +6,7 @@ the outcome is then the index of the class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -100,36 +100,34 @@ CLASSIFICATION: dict[str, Loss] = {"log": log, "brier": brier, "zero-one": zero_
 BOUNDED = ("brier", "zero-one")
 
 
-def loss_named(name: str) -> Loss:
-    """Return the loss called `name`.
-
-    >>> loss_named("squared")(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
-    array([0., 4.])
-    """
-    for table in (REGRESSION, CLASSIFICATION):
-        if name in table:
-            return table[name]
-    raise one_of("loss", sorted([*REGRESSION, *CLASSIFICATION]), name, " or a function")
-
-
-def check_loss(loss: str, n_classes: int, own: Collection[str] = ()) -> None:
-    """Raise unless `loss` judges the kind of outcome at hand.
+def loss_named(
+    name: str, n_classes: int | None = None, own: Mapping[str, Loss] | None = None
+) -> Loss:
+    """The loss called `name`, or a `ParameterError` unless it judges the outcome at hand.
 
     Parameters
     ----------
-    loss : str
-    n_classes : int
-        0 for an outcome of numbers.
-    own : collection of str
-        Names of losses that every source has been given; they judge what they like.
+    name : str
+    n_classes : int, optional
+        0 for an outcome of numbers; None if the loss was checked before.
+    own : mapping of str to Loss, optional
+        Losses that every source has been given; they judge what they like.
+
+    Examples
+    --------
+    >>> loss_named("squared")(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    array([0., 4.])
     """
-    if loss in own:
-        return
-    loss_named(loss)
-    fitting = CLASSIFICATION if n_classes else REGRESSION
-    if loss not in fitting:
+    if own and name in own:
+        return own[name]
+    known = {**REGRESSION, **CLASSIFICATION}
+    if name not in known:
+        raise one_of("loss", sorted(known), name, " or a function")
+    fitting = known if n_classes is None else CLASSIFICATION if n_classes else REGRESSION
+    if name not in fitting:
         kind = "classes" if n_classes else "numbers"
-        raise one_of("loss", sorted(fitting), loss, f" for an outcome of {kind}")
+        raise one_of("loss", sorted(fitting), name, f" for an outcome of {kind}")
+    return fitting[name]
 
 
 def row_losses(loss: Loss, prediction: Array, y: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,7 +90,12 @@ class Table1:
         object.__setattr__(self, "features", tuple(map(str, self.features)))
         object.__setattr__(self, "flags", tuple(map(bool, self.flags)))
         d = len(_marked(self.features, self.flags))
-        object.__setattr__(self, "n_rows", _count(self.n_rows))
+        if not is_whole(self.n_rows, 2):
+            raise DataError(
+                "The number of rows of a Table 1 must be a whole number of at least 2. "
+                "Collect more rows, or correct n."
+            )
+        object.__setattr__(self, "n_rows", int(self.n_rows))
         for name in ("mean", "sd"):
             values = as_vector(getattr(self, name), f"The {name!r} of a Table 1", n_rows=d)
             object.__setattr__(self, name, read_only(values.copy()))
@@ -144,7 +149,8 @@ class Table1:
                 "X_target must have at least 2 rows to say how it varies; it has 1. "
                 "Collect more rows."
             )
-        is_flag, public = _marked(features, flags), _public(public_sd, d)
+        is_flag = _marked(features, flags)
+        public = np.full(d, np.nan) if public_sd is None else _public(public_sd, d)
         wrong = is_flag & ~rows.binary
         if wrong.any():
             raise DataError(
@@ -153,15 +159,14 @@ class Table1:
                 "correct it."
             )
         # Not sd > 0 alone: the sd of a constant column is often a rounding error away from 0.
-        spread = rows.sd
+        spread = np.sqrt(np.diagonal(rows.squares) / n)
         varies = (rows.high > rows.low) & (spread > 0.0)
         spread = np.where(varies | np.isfinite(public), spread, CONSTANT_SD)
-        counts = merged_counts(features, is_flag, rows.total, n, fewest)
-        mean = np.where(is_flag, counts / n, rows.mean)
-        m, s = _rounded(mean, spread, is_flag, public)
-        R = None
-        if tells_correlations(n, is_flag) and not rows.is_of_a_few(fewest):
-            R = np.round(rows.around(m, s), 2)
+        total = rows.total
+        if is_flag.any():
+            total = merged_counts(features, is_flag, total, n, fewest)
+        m, s = _rounded(total / n, spread, is_flag, public)
+        R = rows.correlations(m, s, fewest) if tells_correlations(n, is_flag) else None
         return cls(in_bands(n, COUNT_STEP), tuple(features), tuple(is_flag), m, s, R)
 
     @classmethod
@@ -200,7 +205,8 @@ class Table1:
         (1230, [63.25, 0.43], [11.0, 0.5])
         """
         d = len(tuple(features))
-        is_flag, public = _marked(features, flags), _public(public_sd, d)
+        is_flag = _marked(features, flags)
+        public = np.full(d, np.nan) if public_sd is None else _public(public_sd, d)
         means = as_vector(mean, "The 'mean' of a Table 1", n_rows=d)
         spread = np.where(is_flag, INDICATOR_SD, as_vector(sd, "The 'sd' of a Table 1", n_rows=d))
         problems = [*value_problems(features, is_flag, means, spread)]
@@ -212,12 +218,13 @@ class Table1:
         if problems:
             raise DataError("\n".join(problems))
         m, s = _rounded(means, spread, is_flag, public)
-        if r is None or not tells_correlations(_count(n_rows), is_flag):
-            R = None
-        else:  # in the told units, around the told means, as `of` gives them
+        told = in_bands(n_rows, COUNT_STEP) if is_whole(n_rows, 2) else 0  # 0 is refused below
+        R = None
+        if r is not None and tells_correlations(told, is_flag):
+            # In the told units, around the told means, as `of` gives them.
             offset, scale = (means - m) / s, spread / s
             R = np.round(r * np.outer(scale, scale) + np.outer(offset, offset), 2)
-        return cls(in_bands(_count(n_rows), COUNT_STEP), tuple(features), tuple(is_flag), m, s, R)
+        return cls(told, tuple(features), tuple(is_flag), m, s, R)
 
     @property
     def n_numbers(self) -> int:
@@ -312,15 +319,6 @@ def flags_of(matrices: Sequence[Array]) -> tuple[bool, ...]:
     return tuple(bool(flag) for flag in np.logical_and.reduce(each))
 
 
-def _count(n_rows: Any) -> int:
-    if not is_whole(n_rows, 2):
-        raise DataError(
-            "The number of rows of a Table 1 must be a whole number of at least 2. "
-            "Collect more rows, or correct n."
-        )
-    return int(n_rows)
-
-
 def _rounded(
     mean: Array, spread: Array, flags: NDArray[np.bool_], public: Array
 ) -> tuple[Array, Array]:
@@ -360,16 +358,14 @@ def _marked(features: Sequence[str], flags: Flags) -> NDArray[np.bool_]:
     return marked
 
 
-def _public(public_sd: ArrayLike | None, d: int) -> Array:
+def _public(public_sd: ArrayLike, d: int) -> Array:
     """Agreed sds, NaN where there is none.
 
     Parameters
     ----------
-    public_sd : array of shape (d,), optional
+    public_sd : array of shape (d,)
     d : int
     """
-    if public_sd is None:
-        return np.full(d, np.nan)
     public = np.asarray(public_sd, dtype=np.float64)
     if public.shape != (d,) or np.isinf(public).any() or (public <= 0.0).any():
         raise DataError(
@@ -466,8 +462,8 @@ class Moments:
     Examples
     --------
     >>> found = Moments.of([np.array([[1.0, 0.0]]), np.array([[3.0, 1.0], [5.0, 1.0]])], 2)
-    >>> found.n_rows, found.mean.round(2), found.sd.round(2), found.binary
-    (3, array([3.  , 0.67]), array([1.63, 0.47]), array([False,  True]))
+    >>> found.n_rows, found.total, found.squares.diagonal().round(2), found.binary
+    (3, array([9., 2.]), array([8.  , 0.67]), array([False,  True]))
     """
 
     n_rows: int
@@ -507,7 +503,7 @@ class Moments:
     def _with(self, other: Self) -> Self:
         """Of the rows of both (Chan, Golub and LeVeque 1983)."""
         n = self.n_rows + other.n_rows
-        apart = other.mean - self.mean
+        apart = other.total / other.n_rows - self.total / self.n_rows
         between = np.outer(apart, apart) * (self.n_rows * other.n_rows / n)
         return type(self)(
             n,
@@ -518,34 +514,23 @@ class Moments:
             self.binary & other.binary,
         )
 
-    @property
-    def mean(self) -> Array:
-        """Of every column."""
-        return self.total / self.n_rows
+    def correlations(self, centre: Array, unit: Array, fewest: int) -> Array | None:
+        """Mean products of the columns, of shape (d, d), to a hundredth; None if a few make them.
 
-    @property
-    def sd(self) -> Array:
-        """Of every column, with n below the line."""
-        spread: Array = np.sqrt(np.diagonal(self.squares) / self.n_rows)
-        return spread
-
-    def is_of_a_few(self, fewest: int) -> bool:
-        """Whether fewer than `fewest` patients could make up the variance of a column.
-
-        Correlations with such a column are, up to scale, those patients' other columns. One row
-        may make up a share of 1/fewest; 0 for any.
-        """
-        largest = np.maximum((self.high - self.mean) ** 2, (self.low - self.mean) ** 2)
-        return bool((largest * fewest > np.diagonal(self.squares)).any())
-
-    def around(self, centre: Array, unit: Array) -> Array:
-        """Mean products of the columns, of shape (d, d).
+        Correlations with a column are, up to scale, the other columns of those patients who make
+        up its variance. One row may make up a share of 1/fewest.
 
         Parameters
         ----------
         centre, unit : array of shape (d,)
             What is subtracted from every column, and what it is divided by.
+        fewest : int
+            No fewer patients may make up the variance of a column; 0 for any.
         """
-        off = self.mean - centre
-        products: Array = (self.squares / self.n_rows + np.outer(off, off)) / np.outer(unit, unit)
-        return products
+        mean = self.total / self.n_rows
+        largest = np.maximum((self.high - mean) ** 2, (self.low - mean) ** 2)
+        if (largest * fewest > np.diagonal(self.squares)).any():
+            return None
+        off = mean - centre
+        products = (self.squares / self.n_rows + np.outer(off, off)) / np.outer(unit, unit)
+        return np.round(products, 2)

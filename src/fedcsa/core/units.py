@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedcsa.core.arrays import Array
 
 #: Sites differ by less: beyond so many of the smaller sd, a mean asks for a reason. Where the
@@ -160,7 +162,6 @@ def other_units(
 
     Examples
     --------
-    >>> import numpy as np
     >>> source = np.array([61.0, 97.0]), np.array([12.0, 31.0])
     >>> target = np.array([64.0, 1.1]), np.array([11.0, 0.4])
     >>> [found] = other_units(["age", "creatinine"], [False, False], 300, source, target)
@@ -169,19 +170,16 @@ def other_units(
     """
     if n_rows < _FEWEST_ROWS:
         return []
+    mean, sd = np.stack([own, target], axis=1)
+    # Could a factor be seen? Constants and means about 0 are the same in every unit.
+    seen = (sd > 0.0) & (sd < math.inf) & (np.abs(mean) >= _LEAST_MEAN * sd)
     found = []
-    for column, (name, flag) in enumerate(zip(names, flags, strict=True)):
-        here = float(own[0][column]), float(own[1][column])
-        there = float(target[0][column]), float(target[1][column])
-        likely = None if flag or not _has_unit(here, there) else _best(name, here, there)
+    for column in np.flatnonzero(seen.all(axis=0) & ~np.asarray(flags, dtype=np.bool_)).tolist():
+        here, there = zip(mean[:, column].tolist(), sd[:, column].tolist(), strict=True)
+        likely = _best(names[column], here, there)
         if likely is not None:
             found.append(OtherUnit(column, *likely))
     return found
-
-
-def _has_unit(*places: tuple[float, float]) -> bool:
-    """Whether a factor could be seen: constants and means about 0 are the same in every unit."""
-    return all(0.0 < sd < math.inf and abs(mean) >= _LEAST_MEAN * sd for mean, sd in places)
 
 
 def _best(

@@ -33,6 +33,8 @@ _OF_FRAMES = ("schema", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe_
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Names of a frame's columns; None for an array, which has none."""
+    if type(X) is np.ndarray:
+        return None
     import narwhals.stable.v2 as nw
 
     try:

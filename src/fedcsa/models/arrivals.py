@@ -10,7 +10,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.models.allowed import agreed_estimator, objection
-from fedcsa.models.chosen import Seen, sklearn_name, split_pipeline
+from fedcsa.models.chosen import sklearn_name, split_pipeline
 from fedcsa.models.convert import (
     AVERAGED_TREES,
     TREES,
@@ -19,7 +19,7 @@ from fedcsa.models.convert import (
     linear_link,
     made_columns,
 )
-from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED
+from fedcsa.models.description import GIVEN, LINEAR
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
 from fedcsa.models.portable import Arrays, Form, PortableModel, agreed_grid, open_model
@@ -58,9 +58,11 @@ def open_agreed(
     model = open_model(form, arrays, len(sd), n_classes)
     if description.get("name") == GIVEN:
         _must(model_digest(model) == description.get("sha256"), "digest")
-        return model
-    grid = agreed_grid(sd, scale=scale)
-    check_agreed(form, arrays, description, candidate, len(sd), n_classes, grid)
+    elif description.get("name") in LINEAR:
+        _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")
+    else:
+        grid = agreed_grid(sd, scale=scale)
+        check_agreed(form, arrays, description, candidate, len(sd), n_classes, grid)
     return model
 
 
@@ -73,7 +75,7 @@ def check_agreed(
     n_classes: int,
     grid: Array | None = None,
 ) -> None:
-    """Raise a `ModelError` unless this is the model that was agreed.
+    """Raise a `ModelError` unless this is the model of scikit-learn that was agreed.
 
     Kind, link, classes, numbers of trees, depth, leaves, steps and their parameters. Call it
     after `open_model`, which checks that the arrays are sound.
@@ -92,45 +94,27 @@ def check_agreed(
     grid : array of shape (features,), optional
         As `fedcsa.models.portable.agreed_grid` gives it; the steps of trees must be it.
     """
-    if description.get("name") in (RIDGE, WEIGHTED):
-        _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")
-        return
     try:
+        inputs = inputs_of(description)
         estimator = agreed_estimator(description, candidate)
-        reason = objection(estimator, inputs_of(description))
+        reason = objection(estimator, inputs)
     except FedCSAError:
         reason = "unknown"
     _must(not reason, "estimator")
     final = split_pipeline(estimator)[1]
-    inputs = inputs_of(description)
     if sklearn_name(final) in TREES:
         try:
             _check_trees(form, arrays, final, n_classes)
         except (TypeError, ValueError):  # parameters of a wrong kind
             _must(False, "estimator")
         steps, columns = made_columns(estimator, inputs, n_features, grid)
-        _check_before_trees(form, arrays, without_nothing(steps, n_features), columns)
+        _check_steps(form, arrays, without_nothing(steps, n_features))
+        _must(("missing_left" in arrays) == any(c.missing for c in columns), "way of empty cells")
         own = np.array([column.step for column in columns])
         _must(grid is None or np.array_equal(arrays.get("step", ()), own), "grid")
     else:
         steps = agreed_steps(estimator, n_features, inputs)
         _check_linear(form, arrays, sklearn_name(final), steps, n_classes)
-
-
-def _check_before_trees(form: Form, arrays: Arrays, steps: Steps, columns: Seen) -> None:
-    """Compare what comes before trees with what was agreed.
-
-    Parameters
-    ----------
-    form : mapping
-    arrays : mapping of str to array
-    steps : Steps
-        That were agreed.
-    columns : tuple of Column
-        That the steps give.
-    """
-    _check_steps(form, arrays, steps)
-    _must(("missing_left" in arrays) == any(c.missing for c in columns), "way of empty cells")
 
 
 #: Arrays of steps that were learnt; all others were agreed.
@@ -199,9 +183,8 @@ def _check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes
     plain = not steps and link in ("identity", "logistic") and n_classes in (0, 2)
     _must(form["kind"] == ("linear" if plain else "design"), "format")
     _must(form["link"] == link, "link")
-    if plain:
-        return
-    _check_steps(form, arrays, steps)
+    if not plain:
+        _check_steps(form, arrays, steps)
 
 
 def _check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:

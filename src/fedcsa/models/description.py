@@ -120,11 +120,22 @@ def _function(name: Any) -> Any:
     return FUNCTIONS[own]
 
 
-def refuse_files(parameters: Mapping[str, Any]) -> None:
-    """Refuse a cache on disk: it would write files, and read back whatever lies there."""
+def build_parameters(parameters: Candidate, trusted: Collection[str] = ()) -> dict[str, Any]:
+    """Parameters as the model takes them, estimators among their values made again.
+
+    A cache on disk is refused: it would write files, and read back whatever lies there.
+
+    Parameters
+    ----------
+    parameters : Candidate
+        Of an estimator, or of a candidate.
+    trusted : collection of str
+        Classes outside scikit-learn that a value may use.
+    """
     for key, value in parameters.items():
         if key.rpartition("__")[2] == "memory" and value is not None:
             raise ModelError("A model must not keep a cache on disk; leave 'memory' out.")
+    return {key: build(value, trusted) for key, value in parameters.items()}
 
 
 def _describe_estimator(estimator: Any) -> dict[str, Any]:
@@ -179,9 +190,8 @@ def _build_estimator(description: Mapping[str, Any], trusted: Collection[str]) -
         raise ModelError(
             f"{name[:100]!r} must be called by its own name, {_public_name(cls)!r}. Use that one."
         )
-    parameters = {key: build(value, trusted) for key, value in description["parameters"].items()}
+    parameters = build_parameters(description["parameters"], trusted)
     known = set(inspect.signature(cls.__init__).parameters)
-    refuse_files(parameters)
     strange = sorted(set(parameters) - known)
     if strange:
         meant = hint(strange[0], known - {"self"})

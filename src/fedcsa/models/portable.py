@@ -101,13 +101,6 @@ class LinearModel:
     intercept: float
     link: str = "identity"
 
-    def __post_init__(self) -> None:
-        if self.link not in ("identity", "logistic"):
-            raise ModelError(
-                f"A linear model's link must be 'identity' or 'logistic', not {self.link[:20]!r}. "
-                "Ask the source which version of fedcsa it runs."
-            )
-
     def __repr__(self) -> str:
         return f"LinearModel({len(self.coefficients)} coefficients, link={self.link!r})"
 
@@ -125,7 +118,7 @@ class LinearModel:
     def predict(self, X: Array) -> Array:
         """Predict every row."""
         score: Array = X @ self.coefficients + self.intercept
-        return linked(score[:, None], self.link, (0, 1), 2)
+        return score if self.link == "identity" else linked(score[:, None], self.link, (0, 1), 2)
 
     @classmethod
     def opened(cls, form: Form, arrays: Arrays, n_features: int, n_classes: int) -> LinearModel:
@@ -194,7 +187,7 @@ class Lines(Sequence[LinearModel]):
         weights : array of shape (lines,)
             They need not sum to one. Of probabilities there may be one line alone.
         """
-        if len(self) > 1 and self.link != "identity":
+        if len(self.intercepts) > 1 and self.link != "identity":
             return None
         share = weights / weights.sum()
         intercept = float(share @ self.intercepts)

@@ -20,17 +20,21 @@ from fedcsa.models.description import (
     WEIGHTED,
     Candidate,
     build,
+    build_parameters,
     describe,
-    refuse_files,
+    given_column,
 )
-from fedcsa.models.inputs import Inputs, begins_with_columns, inputs_of
+from fedcsa.models.inputs import Inputs, begins_with_columns, inputs_of, no_empty_cells
 from fedcsa.models.model import LinearRegression, Model
 
 #: The parameter that a bare number in `candidates` means.
 _MAIN = {RIDGE: PENALTY, WEIGHTED: RATIO_POWER}
 #: Penalties on the scale of a mean loss in target units: none, and twelve that shrink a slope by a
 #: thousandth to a half. γ on the paper's Θ = [0, 1].
-_DEFAULT = {RIDGE: np.r_[0.0, np.geomspace(1e-3, 1.0, 12)], WEIGHTED: np.linspace(0.0, 1.0, 21)}
+_DEFAULT: Mapping[str, list[Candidate]] = {
+    RIDGE: [{PENALTY: float(p)} for p in (0.0, *np.geomspace(1e-3, 1.0, 12))],
+    WEIGHTED: [{RATIO_POWER: float(p)} for p in np.linspace(0.0, 1.0, 21)],
+}
 #: Training weights r^γ that the default method tries: none, half, full.
 POWERS = (0.0, 0.5, 1.0)
 _OPTIONS = ("name", "penalty_scale", "intercept")
@@ -54,9 +58,27 @@ def model_description(
     trusted : collection of str
         Classes outside scikit-learn that the model may use.
     """
-    described = _described(model)
-    if inputs is not None and described["name"] == "sklearn" and _gets(described, inputs, trusted):
-        return {**described, "inputs": Inputs.from_plain(inputs).plain}
+    if isinstance(model, str):
+        model = {"name": model}
+    name = model.get("name") if isinstance(model, Mapping) else "sklearn"
+    if not isinstance(model, Mapping):
+        if not _is_estimator(model):
+            rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
+            raise must("model", rule, type(model).__name__)
+        described = {"name": name, "estimator": describe(model)}
+    elif name == "sklearn":
+        known = {key: model[key] for key in ("estimator", "inputs") if key in model}
+        described = {"name": name, "estimator": None, **known}
+    else:
+        described = _given(model) if name == GIVEN else _linear(model)
+    if inputs is None:
+        return described
+    if name == "sklearn":
+        told = _gets(described, inputs, trusted)
+        return {**described, "inputs": Inputs.from_plain(inputs).plain} if told else described
+    empty = [str(item["name"]) for item in inputs if item["missing"]]
+    if empty and "class" not in described and not given_column(described):
+        raise ModelError(no_empty_cells(empty))  # a model of scikit-learn is tried itself
     return described
 
 
@@ -84,29 +106,15 @@ def _is_estimator(model: Any) -> bool:
     return hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type)
 
 
-def _described(model: Any) -> dict[str, Any]:
-    """The description without inputs."""
-    if isinstance(model, str):
-        model = {"name": model}
-    if isinstance(model, Mapping):
-        if model.get("name") == "sklearn":
-            known = {key: model[key] for key in ("estimator", "inputs") if key in model}
-            return {"name": "sklearn", "estimator": None, **known}
-        name = model.get("name")
-        if name == GIVEN:
-            return _given(model)
-        if name not in _MAIN:
-            raise one_of("model", sorted(_MAIN), name, " or a scikit-learn estimator")
-        for key in model:
-            if key not in _OPTIONS:
-                raise ParameterError(unknown("model option", str(key), _OPTIONS))
-        description = dict(model)
-        LinearRegression(**{k: v for k, v in description.items() if k != "name"})
-        return description
-    if _is_estimator(model):
-        return {"name": "sklearn", "estimator": describe(model)}
-    rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
-    raise must("model", rule, type(model).__name__)
+def _linear(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a linear model by its name, checked."""
+    if model.get("name") not in _MAIN:
+        raise one_of("model", sorted(_MAIN), model.get("name"), " or a scikit-learn estimator")
+    for key in model:
+        if key not in _OPTIONS:
+            raise ParameterError(unknown("model option", str(key), _OPTIONS))
+    LinearRegression(**{key: value for key, value in model.items() if key != "name"})
+    return dict(model)
 
 
 def _given(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,22 +127,25 @@ def _given(model: Mapping[str, Any]) -> dict[str, Any]:
     return dict(model)
 
 
-def build_model(
+def instantiate(
     description: Mapping[str, Any],
+    candidates: Sequence[Candidate],
     n_classes: int,
     trusted: Collection[str] = (),
     grid: Array | None = None,
-) -> Model:
-    """Make the model that `description` describes.
+) -> tuple[Model, list[dict[str, Any]]]:
+    """The model and the candidates that a plan or a brief describes.
 
     Parameters
     ----------
     description : mapping
         As `model_description` gives it.
+    candidates : sequence of mapping
+        Estimators among their values are made again.
     n_classes : int
         Of the outcome; 0 for numbers.
     trusted : collection of str
-        Classes outside scikit-learn that the model may use.
+        Classes outside scikit-learn that may be built.
     grid : array of shape (features,), optional
         The agreed grid, for trees.
     """
@@ -148,7 +159,7 @@ def build_model(
                 "Use a scikit-learn classifier, or code the outcome as numbers."
             )
         options = {key: value for key, value in description.items() if key in _OPTIONS[1:]}
-        return LinearRegression(**options)
+        return LinearRegression(**options), [build_parameters(c, trusted) for c in candidates]
     if name != "sklearn":
         raise one_of("model", sorted(_MAIN), name[:60], " or a scikit-learn estimator")
     from fedcsa.models.estimators import SklearnModel
@@ -159,7 +170,8 @@ def build_model(
             f"{type(estimator).__name__} must be able to predict to be a model. "
             "Choose a regressor or a classifier."
         )
-    return SklearnModel(estimator, n_classes, grid, inputs_of(description))
+    model = SklearnModel(estimator, n_classes, grid, inputs_of(description))
+    return model, [build_parameters(c, trusted) for c in candidates]
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
@@ -180,7 +192,7 @@ def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any],
     ({'max_depth': 2, 'ratio_power': 0.0}, {'max_depth': 4, 'ratio_power': 0.0})
     """
     if candidates is None:
-        candidates = _DEFAULT.get(model_name, [{}])
+        candidates = _DEFAULT.get(model_name, ({},))
     if isinstance(candidates, Mapping):
         names = sorted(candidates)
         lists = [_as_list(name, candidates[name]) for name in names]
@@ -284,11 +296,12 @@ def default_candidates(
     >>> default_candidates({"name": "ridge"}, "naive")[0]
     {'penalty': 0.0}
     """
-    candidates = expand_candidates(str(description.get("name")), None)
-    named = any(RATIO_POWER in candidate for candidate in candidates)
-    if method != "validated" or named or not takes_weights(description, trusted):
-        return tuple(candidates)
-    return tuple({**candidate, RATIO_POWER: power} for power in POWERS for candidate in candidates)
+    name = description.get("name")
+    own = [dict(candidate) for candidate in _DEFAULT.get(str(name), ({},))]
+    weighted = name == RIDGE or (name == "sklearn" and takes_weights(description, trusted))
+    if method != "validated" or not weighted:
+        return tuple(own)
+    return tuple({**candidate, RATIO_POWER: power} for power in POWERS for candidate in own)
 
 
 def takes_weights(description: Mapping[str, Any], trusted: Collection[str] = ()) -> bool:
@@ -309,47 +322,6 @@ def takes_weights(description: Mapping[str, Any], trusted: Collection[str] = ())
     except (ModelError, TypeError):  # what is wrong with it is said when it is built for use
         return False
     return True
-
-
-def build_candidates(
-    candidates: Sequence[Candidate], trusted: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Candidates as the model takes them, estimators among their values made again.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-    trusted : collection of str
-        Classes outside scikit-learn that a value may use.
-    """
-    for candidate in candidates:
-        refuse_files(candidate)
-    return [{key: build(value, trusted) for key, value in c.items()} for c in candidates]
-
-
-def instantiate(
-    description: Mapping[str, Any],
-    candidates: Sequence[Candidate],
-    n_classes: int,
-    trusted: Collection[str],
-    grid: Array | None = None,
-) -> tuple[Model, list[dict[str, Any]]]:
-    """The model and the candidates that a plan or a brief describes.
-
-    Parameters
-    ----------
-    description : mapping
-        Of the model.
-    candidates : sequence of mapping
-    n_classes : int
-        0 for an outcome of numbers.
-    trusted : collection of str
-        Classes outside scikit-learn that may be built.
-    grid : array of shape (features,), optional
-        The agreed grid, for trees.
-    """
-    model = build_model(description, n_classes, trusted, grid)
-    return model, build_candidates(candidates, trusted)
 
 
 def title_of_model(description: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches, one_blas_thread
-from fedcsa.core.losses import check_loss, loss_named
+from fedcsa.core.losses import loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message, thaw
@@ -332,9 +332,7 @@ class Source:
             grid = agreed_grid(brief.sd, scale=brief.scale)
             told = thaw(brief.model), [thaw(brief.candidates[k]) for k in numbers]
             model, candidates = instantiate(*told, n_classes, self._trusted, grid)
-        check_loss(brief.loss, n_classes, self._losses)
-        own = self._losses.get(brief.loss)
-        loss = loss_named(brief.loss) if own is None else own
+        loss = loss_named(brief.loss, n_classes, self._losses)
         chosen = dict(zip(numbers, candidates, strict=True))
         return prepare(self._rows.of(brief), model, chosen, loss, self._ratio)
 

@@ -202,7 +202,7 @@ class Study:
             classes=self.outcome.levels,
         )
         strange = unknown_levels(plan.subgroups, coding.levels)
-        raise_all([*plan.problems(self.sources), *strange])
+        raise_all([*plan.source_problems(self.sources), *strange])
         return plan
 
     def policy(self) -> Policy:
@@ -414,7 +414,7 @@ class Study:
         if plan is not None and plan.scheme != "cross-fit":
             with gathered(found, where):
                 rng = generator_for(plan.seed, name, "folds")
-                dealt_labels(len(y), rng, plan.shares)
+                dealt_labels(len(y), rng, plan.design()["shares"])
         if brief is not None:
             found += [f"{where}{refusal}" for refusal in source.refusals(brief)]
         # A source with a problem is mended first; its refusal names the unit already.

@@ -165,7 +165,7 @@ class Target:
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
-        raise_all(self.plan.problems(recipients))  # before anyone has computed anything
+        raise_all(self.plan.source_problems(recipients))  # before anyone has computed anything
         if recipients:
             self.check_given()
         if self._rounds is not None:

@@ -213,8 +213,8 @@ def data_use(view: View) -> str | None:
         )
     return (
         "every source judged the candidates on rows that they had not seen "
-        f"({view.plan.scheme}, {view.plan.n_folds} folds), weighted to the target, and then sent "
-        f"one model, fitted on {'all' if view.plan.refit else 'a part of'} its rows"
+        f"({view.plan.scheme}, {view.plan.design()['n_folds']} folds), weighted to the target, and "
+        f"then sent one model, fitted on {'all' if view.plan.refit else 'a part of'} its rows"
     )
 
 
