@@ -81,7 +81,7 @@ def test_what_the_preset_sets_cannot_be_given_otherwise(name):
 def test_the_papers_estimates_and_shares_may_be_chosen(method):
     weights = {"fedle_weights": {"a": 1.0}} if method == "fedle" else {}
     found = plan(preset="paper", method=method, folds=(0.21, 0.49, 0.3), **weights)
-    assert (found.method, found.shares) == (method, (0.21, 0.49, 0.3))
+    assert (found.method, found.folds) == (method, (0.21, 0.49, 0.3))
     assert (found.exchange, found.scale, found.refit) == ("rows", False, False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedcsa.errors import ModelError
 from fedcsa.estimator import FedCSA
 from fedcsa.models.foreign_trees import from_estimator
-from fedcsa.models.model_file import FileModel, read_file_model, write_model
+from fedcsa.models.given import FileModel, read_file_model, write_model
 from fedcsa.run import Progress
 from fedcsa.study.formula_file import load_formula
 from fedcsa.target.adaptation import Adaptation

@@ -27,8 +27,7 @@ from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
-from fedcsa.target.judge_given import predictions_of
-from fedcsa.update import Update, update
+from fedcsa.update import Update, output_before, update
 
 #: Letters of a digest: of a million ids, two share one with chance 1 in 30 million.
 DIGEST_LETTERS = 16
@@ -252,26 +251,10 @@ def _score(adaptation: Adaptation, X: Array, predicted: Array | None) -> Array:
     X : array of shape (rows, features)
     predicted : array of shape (rows,) or None
     """
-    output = _output(adaptation, X, predicted)
+    output = output_before(adaptation, X, predicted)
     if output.ndim == 1:
         return output
     return output[:, 1] if output.shape[1] == 2 else output.max(axis=1)
-
-
-def _output(adaptation: Adaptation, X: Array, predicted: Array | None) -> Array:
-    """What was predicted before any outcome came.
-
-    Parameters
-    ----------
-    adaptation : Adaptation
-    X : array of shape (rows, features)
-    predicted : array of shape (rows,) or None
-    """
-    if predicted is None:
-        return adaptation.output(X, corrected=False)
-    output = predictions_of(predicted, X, len(adaptation.plan.classes))
-    assert output is not None  # noqa: S101 - there is a column
-    return output
 
 
 # What the outcomes change -------------------------------------------------------------------
@@ -480,7 +463,7 @@ def _strange(
     """
     if adaptation.plan.classes or not np.issubdtype(np.asarray(y).dtype, np.number):
         return ()
-    output, risk = _output(adaptation, X, predicted), adaptation.target_risk
+    output, risk = output_before(adaptation, X, predicted), adaptation.target_risk
     error = max(risk, 0.0) if adaptation.plan.loss == "squared" else risk**2
     expected = np.array([output.mean()]), np.array([np.sqrt(output.var() + error)])
     own = np.array([y.mean()]), np.array([y.std()])

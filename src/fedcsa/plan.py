@@ -526,8 +526,7 @@ def _check_model(
         ) from None
     if description["name"] != "sklearn":
         return
-    from fedcsa.models.empty_cells import check_takes_empty  # loads scikit-learn, as does the next
-    from fedcsa.models.estimators import SklearnModel, weight_keyword
+    from fedcsa.models.estimators import SklearnModel, check_takes_empty, weight_keyword  # slow
 
     if isinstance(model, SklearnModel):
         check_names(model.estimator, candidates)

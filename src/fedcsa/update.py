@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcsa.core.arrays import as_matrix, as_outcome
+from fedcsa.core.arrays import Array, as_matrix, as_outcome
 from fedcsa.core.few_outcomes import (
     TOO_UNLIKE,
     Alone,
@@ -366,15 +366,24 @@ def labelled_rows(
             "Weights of rows must be one finite number a row, not negative, and not all zero. "
             "Leave them out if all rows count alike."
         )
-    if predicted is None:
-        output = adaptation.output(rows, corrected=False)
-    else:
-        column = np.asarray(predicted, dtype=np.float64)
-        check_target_has(column, plan, rows)
-        told = predictions_of(column, rows, len(plan.classes))
-        assert told is not None  # noqa: S101 - there is a column
-        output = told
-    return Labelled(rows, outcome, output, w / w.sum())
+    if predicted is not None:
+        predicted = np.asarray(predicted, dtype=np.float64)
+        check_target_has(predicted, plan, rows)
+    return Labelled(rows, outcome, output_before(adaptation, rows, predicted), w / w.sum())
+
+
+def output_before(adaptation: Adaptation, X: Array, predicted: Array | None) -> Array:
+    """What was predicted before any outcome came.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    X : array of shape (rows, features)
+    predicted : array of shape (rows,) or None
+        The column of predictions, if the study judged one.
+    """
+    output = predictions_of(predicted, X, len(adaptation.plan.classes))
+    return adaptation.output(X, corrected=False) if output is None else output
 
 
 def _check_rising(earlier: Sequence[UpdateLook], n_rows: int) -> None:

@@ -18,9 +18,9 @@ from fedcsa.messages.messages import Refusal, RiskReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.allowed import agreed_columns
 from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, TREES, to_portable
+from fedcsa.models.description import count_parameters
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import expand_candidates, model_description
-from fedcsa.models.sound import count_parameters
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedcsa import load_formula
-from fedcsa.models.model_file import read_file_model
+from fedcsa.models.given import read_file_model
 
 STUDY = """
 name = "score"

@@ -22,8 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa import ModelError, convert
 from fedcsa.models.foreign_trees import from_estimator, last_below, read_foreign
-from fedcsa.models.given import for_columns
-from fedcsa.models.model_file import read_file_model, write_model
+from fedcsa.models.given import for_columns, read_file_model, write_model
 
 #: Saved by XGBoost 3.2 and LightGBM 4.7, with what they predict themselves.
 FOREIGN = Path(__file__).parent / "foreign"

@@ -41,13 +41,12 @@ from fedcsa.models.allowed import agreed_columns, refused_before_fitting
 from fedcsa.models.arrivals import check_agreed
 from fedcsa.models.chosen import chosen_by_name
 from fedcsa.models.description import build
-from fedcsa.models.estimators import SklearnModel, weight_keyword
+from fedcsa.models.estimators import Rounded, SklearnModel, weight_keyword
 from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, plain_numbers
 from fedcsa.models.leaving import own_values, rows_per_mean
 from fedcsa.models.portable import TreeModel, open_model
 from fedcsa.models.registry import model_description
-from fedcsa.models.rounding import Rounded
 from fedcsa.plan import make_plan
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target

@@ -9,9 +9,9 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.models.convert import to_portable
+from fedcsa.models.description import count_parameters
 from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf
 from fedcsa.models.portable import LinearModel
-from fedcsa.models.sound import count_parameters
 from fedcsa.models.trees import to_bins
 
 rng = np.random.default_rng(0)

@@ -57,7 +57,7 @@ def convert(
         told |= {"columns": len({term.column for term in formula.terms})}
     else:
         from fedcsa.models.foreign_trees import read_foreign
-        from fedcsa.models.model_file import write_model
+        from fedcsa.models.given import write_model
 
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         found = read_foreign(model, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ from fedcsa.models.convert import (
     made_columns,
     seen_columns,
 )
-from fedcsa.models.description import RATIO_POWER, RIDGE, WEIGHTED, build
+from fedcsa.models.description import FUNCTIONS, LINEAR, RATIO_POWER, build, function_name
 from fedcsa.models.inputs import Inputs, inputs_of
-from fedcsa.models.settling import settle_columns
-from fedcsa.models.steps import FUNCTIONS, MAX_DEGREE, function_name, width_of
+from fedcsa.models.settling import fills_nan, settle_columns
+from fedcsa.models.steps import MAX_DEGREE, width_of
 from fedcsa.models.transformers import (
     CELL_SCALERS,
     MEAN_SCALERS,
@@ -86,7 +86,7 @@ def refused_before_fitting(
     >>> print(refused_before_fitting(svr))
     SVR has no format in which it may leave a site. Use HistGradientBoostingRegressor instead, ...
     """
-    if description.get("name") in (RIDGE, WEIGHTED):
+    if description.get("name") in LINEAR:
         return ""
     for candidate in candidates or [{}]:
         try:
@@ -296,18 +296,14 @@ def _step_objection(step: Any, inputs: Inputs | None, *, foldable: bool) -> str:
             return ""
         return f"{name} would carry a patient's value. Use StandardScaler instead"
     if name in ("OneHotEncoder", "OrdinalEncoder") and inputs is not None:
-        return "" if _texts_hold(step) else _rule(name)
-    if name in _STEP_RULES:
-        return "" if _STEP_RULES[name][0](step) else _rule(name)
-    instead = _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE)
-    return (
-        f"{type(step).__name__} has no format in which it may leave a site. Use {instead} instead"
-    )
-
-
-def _rule(name: str) -> str:
-    """The objection to a transformer whose options are not agreed."""
-    return f"{name} may leave only with {_STEP_RULES[name][1]}. Set that instead"
+        holds = _texts_hold(step)
+    elif name in _STEP_RULES:
+        holds = _STEP_RULES[name][0](step)
+    else:
+        instead = _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE)
+        kind = type(step).__name__
+        return f"{kind} has no format in which it may leave a site. Use {instead} instead"
+    return "" if holds else f"{name} may leave only with {_STEP_RULES[name][1]}. Set that instead"
 
 
 def _branches_objection(step: Any, name: str, inputs: Inputs | None, *, foldable: bool) -> str:
@@ -382,23 +378,13 @@ def _spline_holds(step: Any) -> bool:
     return given and asked and 1 <= step.degree <= MAX_DEGREE
 
 
-def _powers_hold(step: Any) -> bool:
-    degree = step.degree if isinstance(step.degree, int) else max(step.degree)
-    return bool(degree <= MAX_DEGREE)
-
-
-def _imputer_holds(step: Any) -> bool:
-    return _is_nan(step.missing_values) and not step.add_indicator
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and bool(np.isnan(value))
-
-
 _AGREED_LEVELS = "columns of agreed levels, or agreed lists of numbers as categories"
 #: Of transformers with options: whether they are agreed, and what to set if not.
-_STEP_RULES = {
-    "SimpleImputer": (_imputer_holds, "missing_values=nan, and of texts add_indicator=False"),
+_STEP_RULES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "SimpleImputer": (
+        lambda step: fills_nan(step) and not step.add_indicator,
+        "missing_values=nan, and of texts add_indicator=False",
+    ),
     "OneHotEncoder": (
         _one_hot_holds,
         f"{_AGREED_LEVELS}, drop by rule, unknown levels an error or ignored",
@@ -413,14 +399,19 @@ _STEP_RULES = {
         f"{_AGREED_LEVELS}, unknown levels an error",
     ),
     "MissingIndicator": (
-        lambda step: step.features == "all" and _is_nan(step.missing_values),
+        lambda step: step.features == "all" and fills_nan(step),
         "missing_values=nan and features='all'",
     ),
     "FunctionTransformer": (
         lambda step: (step.func is None or function_name(step.func)) and not step.kw_args,
         f"one of numpy's functions {', '.join(FUNCTIONS)}",
     ),
-    "PolynomialFeatures": (_powers_hold, f"a degree of at most {MAX_DEGREE}"),
+    "PolynomialFeatures": (
+        lambda step: (
+            (step.degree if isinstance(step.degree, int) else max(step.degree)) <= MAX_DEGREE
+        ),
+        f"a degree of at most {MAX_DEGREE}",
+    ),
     "SplineTransformer": (
         _spline_holds,
         f"knots as an agreed array, extrapolation='constant' and a degree from 1 to {MAX_DEGREE}",
@@ -494,7 +485,7 @@ def agreed_rows_per_leaf(
     >>> agreed_rows_per_leaf(forest), agreed_rows_per_leaf(forest, [{"min_samples_leaf": 20}])
     (1, 20)
     """
-    if description.get("name") in (RIDGE, WEIGHTED):
+    if description.get("name") in LINEAR:
         return None
     fewest = []
     for candidate in candidates or [{}]:
@@ -532,7 +523,7 @@ def agreed_columns(
     >>> agreed_columns(quartic, [], 6), agreed_columns({"name": "ridge"}, [], 6)
     (210, 6)
     """
-    if description.get("name") in (RIDGE, WEIGHTED):
+    if description.get("name") in LINEAR:
         return n_features
     widest, inputs = 0, inputs_of(description)
     for candidate in candidates or [{}]:

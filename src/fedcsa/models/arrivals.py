@@ -19,11 +19,10 @@ from fedcsa.models.convert import (
     linear_link,
     made_columns,
 )
-from fedcsa.models.description import GIVEN, LINEAR
+from fedcsa.models.description import GIVEN, LINEAR, thawed
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
 from fedcsa.models.portable import Arrays, Form, PortableModel, agreed_grid, open_model
-from fedcsa.models.sound import thawed
 from fedcsa.models.steps import Steps, steps_arrays, steps_form, without_nothing
 from fedcsa.models.trees import Forest
 

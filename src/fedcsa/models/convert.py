@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -113,8 +114,8 @@ def to_portable(
 ) -> PortableModel:
     """The fitted estimator in our own format.
 
-    A tree, a forest or boosting must have been fitted behind `fedcsa.models.rounding.Rounded`; the
-    model that comes back takes the study's matrix itself.
+    A tree, a forest or boosting must have been fitted behind `fedcsa.models.estimators.Rounded`;
+    the model that comes back takes the study's matrix itself.
 
     Parameters
     ----------
@@ -190,8 +191,34 @@ def _codes(estimator: Any, n_classes: int) -> tuple[int, ...]:
 # Trees ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class OneTree:
+    """A tree's nodes; the first is the root.
+
+    Attributes
+    ----------
+    left, right : array of int of shape (nodes,)
+        Children; `LEAF` on the left of a leaf.
+    feature : array of int of shape (nodes,)
+        Of a split.
+    threshold : array of shape (nodes,)
+        Of a split: values up to it go left.
+    value : array of shape (nodes, columns)
+        Of a leaf.
+    missing_left : array of shape (nodes,), optional
+        Of a split: whether an empty cell goes left.
+    """
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: Array
+    value: Array
+    missing_left: NDArray[Any] | None = None
+
+
 def _trees(estimator: Any, n_classes: int, steps: Steps, columns: Seen) -> TreeModel:
-    """A fitted tree, forest or boosting.
+    """A fitted tree, forest or boosting, on the agreed grid.
 
     Parameters
     ----------
@@ -202,29 +229,41 @@ def _trees(estimator: Any, n_classes: int, steps: Steps, columns: Seen) -> TreeM
     columns : tuple of Column
         That the steps give.
     """
-    name, classes = sklearn_name(estimator), _codes(estimator, n_classes)
-    if name.startswith("Hist"):
-        read, base = _read_hist(estimator), np.ravel(estimator._baseline_prediction)
-    elif name in BOOSTED_TREES:
-        rate = float(estimator.learning_rate)
-        read = (_read_tree(t.tree_, rate) for t in estimator.estimators_.ravel())
-        zeros = np.zeros((1, estimator.n_features_in_))
-        base = np.ravel(estimator._raw_predict_init(zeros))
-    else:
-        members = getattr(estimator, "estimators_", [estimator])
-        read = (_read_tree(tree.tree_, 1.0, classes, n_classes) for tree in members)
-        base = np.zeros(n_classes or 1)
-    feature, threshold, missing_left, value = _joined(read)
-    averaged = name in AVERAGED_TREES
-    link = "probabilities" if averaged and n_classes else "identity"
-    if not averaged:
-        link = boosting_link(str(estimator.loss), len(classes))
+    trees, base, combine, link, classes = read_trees(estimator, n_classes)
+    feature, threshold, missing_left, value = joined_nodes(trees, " or a larger min_samples_leaf")
     return TreeModel(
-        Grid(np.array([column.step for column in columns])), feature, threshold, value,
-        base.astype(np.float64), "mean" if averaged else "sum", link,
-        () if averaged else classes, n_classes, steps,
+        Grid(np.array([column.step for column in columns])), feature,
+        np.clip(np.floor(threshold), -MAX_BIN, MAX_BIN).astype(np.int32), value,
+        base, combine, link, classes, n_classes, steps,
         missing_left if any(column.missing for column in columns) else None,
     )  # fmt: skip
+
+
+def read_trees(
+    estimator: Any, n_classes: int
+) -> tuple[Iterator[OneTree], Array, str, str, tuple[int, ...]]:
+    """The trees of scikit-learn's, what is added to them, how they are combined, link and classes.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+        One of `TREES`.
+    n_classes : int
+    """
+    name, classes = sklearn_name(estimator), _codes(estimator, n_classes)
+    if name in AVERAGED_TREES:
+        members = getattr(estimator, "estimators_", [estimator])
+        trees = (_read_tree(tree.tree_, 1.0, classes, n_classes) for tree in members)
+        link = "probabilities" if n_classes else "identity"
+        return trees, np.zeros(n_classes or 1), "mean", link, ()
+    link = boosting_link(str(estimator.loss), len(classes))
+    if name.startswith("Hist"):
+        base = np.ravel(estimator._baseline_prediction)
+        return _read_hist(estimator), base.astype(np.float64), "sum", link, classes
+    rate = float(estimator.learning_rate)
+    trees = (_read_tree(tree.tree_, rate) for tree in estimator.estimators_.ravel())
+    base = np.ravel(estimator._raw_predict_init(np.zeros((1, estimator.n_features_in_))))
+    return trees, base.astype(np.float64), "sum", link, classes
 
 
 def boosting_link(loss: str, n_codes: int) -> str:
@@ -242,38 +281,40 @@ def boosting_link(loss: str, n_codes: int) -> str:
     return "logistic" if n_codes == 2 else "softmax"
 
 
-#: Features, thresholds in bins, where empty cells go, and values of a tree's nodes in preorder.
-_Tree = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
-#: Features, thresholds and ways of empty cells of all splits, and values of all leaves.
-_Nodes = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]
+def joined_nodes(
+    trees: Iterable[OneTree], advice: str = ""
+) -> tuple[NDArray[np.int32], Array, NDArray[np.int32], Array]:
+    """All trees one after the other, each in preorder.
 
-
-def _joined(trees: Iterator[_Tree]) -> _Nodes:
-    """All trees one after the other.
+    Features of all nodes, thresholds and ways of empty cells of all splits, values of all leaves.
 
     Parameters
     ----------
-    trees : iterator of arrays
+    trees : iterable of OneTree
+    advice : str
+        What else to do about too many nodes.
     """
     features, thresholds, lefts, values, nodes = [], [], [], [], 0
-    for feature, threshold, left, value in trees:
-        nodes += len(feature)
+    for tree in trees:
+        order = preorder(tree.left, tree.right)
+        nodes += len(order)
         if nodes > MAX_NODES:
             raise ModelError(
-                f"A model must have at most {MAX_NODES} nodes. "
-                "Use fewer trees or a larger min_samples_leaf."
+                f"A model must have at most {MAX_NODES} nodes. Use fewer trees{advice}."
             )
-        split = feature != LEAF
-        features.append(feature)
-        thresholds.append(np.clip(np.floor(threshold[split]), -MAX_BIN, MAX_BIN))
-        lefts.append(left[split])
-        values.append(value[~split])
-    whole = (np.concatenate(own).astype(np.int32) for own in (features, thresholds, lefts))
-    feature, threshold, left = whole
-    return feature, threshold, left, np.concatenate(values).astype(np.float64)
+        leaf = tree.left[order] == LEAF
+        features.append(np.where(leaf, LEAF, tree.feature[order]))
+        thresholds.append(tree.threshold[order][~leaf])
+        ways = np.zeros(len(tree.left)) if tree.missing_left is None else tree.missing_left
+        lefts.append(ways[order][~leaf])
+        values.append(tree.value[order][leaf])
+    feature, left = (np.concatenate(own).astype(np.int32) for own in (features, lefts))
+    return feature, np.concatenate(thresholds), left, np.concatenate(values).astype(np.float64)
 
 
-def _read_tree(tree: Any, factor: float, classes: Sequence[int] = (), n_classes: int = 0) -> _Tree:
+def _read_tree(
+    tree: Any, factor: float, classes: Sequence[int] = (), n_classes: int = 0
+) -> OneTree:
     """The nodes of scikit-learn's `Tree`.
 
     Parameters
@@ -285,26 +326,24 @@ def _read_tree(tree: Any, factor: float, classes: Sequence[int] = (), n_classes:
         Codes of its columns, for probabilities.
     n_classes : int
     """
-    order = preorder(tree.children_left, tree.children_right)
-    feature = np.where(tree.children_left == LEAF, LEAF, tree.feature)[order]
-    value = factor * tree.value[order, 0, :]
+    value = factor * tree.value[:, 0, :]
     if n_classes:
         full = np.zeros((len(value), n_classes))
         full[:, list(classes)] = value / value.sum(axis=1, keepdims=True)
         value = full
-    return feature, tree.threshold[order], tree.missing_go_to_left[order], value
+    children = tree.children_left, tree.children_right
+    return OneTree(*children, tree.feature, tree.threshold, value, tree.missing_go_to_left)
 
 
-def _read_hist(estimator: Any) -> Iterator[_Tree]:
+def _read_hist(estimator: Any) -> Iterator[OneTree]:
     """The nodes of every tree of HistGradientBoosting, round by round, class by class."""
     for predictor in (p for turn in estimator._predictors for p in turn):
         nodes = predictor.nodes
-        leaf = nodes["is_leaf"] == 1
-        child = np.where(leaf, LEAF, nodes["left"].astype(np.int64))
-        order = preorder(child, nodes["right"])
-        feature = np.where(leaf, LEAF, nodes["feature_idx"])[order]
-        left = nodes["missing_go_to_left"][order]
-        yield feature, nodes["num_threshold"][order], left, nodes["value"][order][:, None]
+        left = np.where(nodes["is_leaf"] == 1, LEAF, nodes["left"].astype(np.int64))
+        yield OneTree(
+            left, nodes["right"], nodes["feature_idx"], nodes["num_threshold"],
+            nodes["value"][:, None], nodes["missing_go_to_left"],
+        )  # fmt: skip
 
 
 def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController
@@ -21,15 +21,15 @@ from threadpoolctl import ThreadpoolController
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.allowed import objection
-from fedcsa.models.chosen import check_named, sklearn_name, split_pipeline
+from fedcsa.models.chosen import Seen, check_named, sklearn_name, split_pipeline
 from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
 from fedcsa.models.description import RATIO_POWER, Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, pandas
+from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, no_empty_cells, pandas
 from fedcsa.models.model import Path, power_of, training_weights
 from fedcsa.models.portable import PortableModel
-from fedcsa.models.rounding import rounded_pipeline
 from fedcsa.models.settling import settle_columns
+from fedcsa.models.trees import on_grid
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,10 @@ class SklearnModel:
         """
         if self.inputs is None:
             return
-        brought = [_estimators_of(candidate) for candidate in candidates]
+        brought = [
+            {key: clone(own) for key, own in candidate.items() if hasattr(own, "get_params")}
+            for candidate in candidates
+        ]
         for parts in [{}, *filter(None, brought)]:
             estimator = clone(self.estimator).set_params(**parts)
             columns = seen_columns(estimator, self.inputs, self.inputs.n_features)[1]
@@ -217,11 +220,6 @@ def can_be_forked(model: Any, candidates: Sequence[Candidate]) -> bool:
     return alone and all(type(part).__module__.split(".")[0] == "sklearn" for part in parts)
 
 
-def _estimators_of(candidate: Candidate) -> dict[str, Any]:
-    """The estimators that a candidate brings, copied."""
-    return {key: clone(own) for key, own in candidate.items() if hasattr(own, "get_params")}
-
-
 def _finite(model: PortableModel) -> PortableModel:
     """The model, or a ValueError if a step of it has learnt nothing of a column without cells."""
     for name, array in model.arrays.items():
@@ -271,3 +269,124 @@ def _seed(estimator: Any, seed: int) -> None:
     for key, value in estimator.get_params(deep=True).items():
         if (key == "random_state" or key.endswith("__random_state")) and value is None:
             estimator.set_params(**{key: seed})
+
+
+# Rounding to the agreed grid before trees are fitted ------------------------------------------
+
+
+class Rounded(BaseEstimator, TransformerMixin):  # type: ignore[misc]
+    """The last transformer before trees: every column rounded down to its agreed grid.
+
+    Parameters
+    ----------
+    step : array of shape (columns,)
+    """
+
+    def __init__(self, step: Array) -> None:
+        self.step = step
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - there is nothing to learn
+        """Take note that a pipeline was fitted.
+
+        Parameters
+        ----------
+        X : array of shape (rows, columns)
+        y : array of shape (rows,), optional
+        """
+        self.n_features_in_ = len(self.step)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Numbers of cells as float64, NaN where a cell is empty."""
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        return on_grid(np.asarray(dense, dtype=np.float64), self.step)
+
+
+def rounded_pipeline(estimator: Any, columns: Seen) -> Any:
+    """The estimator of trees with the rounding before its last step.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        A pipeline or trees alone; not fitted.
+    columns : tuple of Column
+        That the trees get.
+    """
+    step = np.array([column.step for column in columns])
+    if sklearn_name(estimator) != "Pipeline":
+        return Pipeline([("rounded", Rounded(step)), ("trees", estimator)])
+    *steps, (name, last) = estimator.steps
+    if sklearn_name(last) == "Pipeline":
+        return Pipeline([*steps, (name, rounded_pipeline(last, columns))])
+    return Pipeline([*steps, ("rounded", Rounded(step)), (name, last)])
+
+
+# Whether a model takes the empty cells that are left to it, tried on rows that are made up ----
+
+#: Enough for five folds of two classes, and for every level of most columns.
+ROWS = 120
+#: Of four cells one is empty.
+EMPTY_SHARE = 0.25
+
+
+def check_takes_empty(model: SklearnModel, candidates: Sequence[Candidate]) -> None:
+    """Raise a `ModelError` if a candidate can be fitted on full rows, and not with empty cells.
+
+    What fails on full rows too, made up as they are, is left to the study itself.
+
+    Parameters
+    ----------
+    model : SklearnModel
+    candidates : sequence of Candidate
+        As the model takes them. Of those that differ in numbers alone, one is tried.
+    """
+    inputs = model.inputs
+    if inputs is None or not inputs.missing:
+        return
+    y = np.arange(ROWS) % max(model.n_classes, ROWS if not model.n_classes else 1)
+    for candidate in _unlike(candidates):
+        fits = []
+        for share in (0.0, EMPTY_SHARE):
+            X = made_up_rows(inputs, share)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rng = np.random.default_rng(0)
+                [fitted] = model.fit(X, y.astype(float), np.ones(ROWS), [candidate], rng).models
+            fits.append(fitted is not None)
+        if fits == [True, False]:
+            raise ModelError(no_empty_cells([item.name for item in inputs.items if item.missing]))
+
+
+def made_up_rows(inputs: Inputs, share: float) -> Array:
+    """Rows of the study's matrix with every level, and with empty cells.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    share : float
+        Of cells that are empty, where they may be.
+
+    Returns
+    -------
+    array of shape (rows, features)
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, inputs.n_features))
+    for item in inputs.items:
+        if item.kind == "flag":
+            X[:, item.own[0]] = rng.integers(0, 2, ROWS)
+        if item.levels:
+            place = np.arange(ROWS) % len(item.levels)
+            X[:, list(item.own)] = rng.permutation(place)[:, None] == np.arange(1, len(item.levels))
+        if item.missing:
+            X[:, item.columns[-1]] = rng.random(ROWS) < share
+    return X
+
+
+def _unlike(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that differ in more than numbers."""
+    found: dict[str, Candidate] = {}
+    for candidate in candidates:
+        words = {k: repr(v) for k, v in candidate.items() if not isinstance(v, int | float)}
+        found.setdefault(repr(sorted(words.items())), candidate)
+    return list(found.values())

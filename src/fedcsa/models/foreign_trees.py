@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,11 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import sklearn_name, split_pipeline
-from fedcsa.models.convert import (
-    AVERAGED_TREES,
-    BOOSTED_TREES,
-    TREES,
-    boosting_link,
-    preorder,
-    to_portable,
-)
-from fedcsa.models.model_file import FileModel
+from fedcsa.models.convert import TREES, OneTree, joined_nodes, read_trees, to_portable
+from fedcsa.models.given import FileModel
 from fedcsa.models.portable import PortableModel, TreeModel
 from fedcsa.models.steps import MAX_COLUMNS
-from fedcsa.models.trees import LEAF, MAX_NODES, Cuts
+from fedcsa.models.trees import LEAF, Cuts
 
 #: Endings of pickles, which run code when they are opened.
 PICKLES = (".pkl", ".pickle", ".joblib", ".sav")
@@ -48,29 +41,6 @@ LIGHTGBM_LINKS = {
 }  # fmt: skip
 #: Of LightGBM's `decision_type`: the bit of a split by levels.
 _CATEGORICAL = 1
-
-
-@dataclass(frozen=True)
-class OneTree:
-    """A tree's nodes; the first is the root.
-
-    Attributes
-    ----------
-    left, right : array of int of shape (nodes,)
-        Children; `LEAF` on the left of a leaf.
-    feature : array of int of shape (nodes,)
-        Of a split.
-    threshold : array of shape (nodes,)
-        Of a split: values up to it go left.
-    value : array of shape (nodes, columns)
-        Of a leaf.
-    """
-
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: Array
-    value: Array
 
 
 def joined_trees(
@@ -94,17 +64,8 @@ def joined_trees(
     n_classes : int
         Of the outcome; 0 for numbers.
     """
-    features, thresholds, values = list[Any](), list[Any](), list[Any]()
-    for tree in trees:
-        order = preorder(tree.left, tree.right)
-        leaf = tree.left[order] == LEAF
-        features.append(np.where(leaf, LEAF, tree.feature[order]))
-        thresholds.append(tree.threshold[order][~leaf])
-        values.append(tree.value[order][leaf])
-    feature = np.concatenate(features).astype(np.int32)
-    if len(feature) > MAX_NODES:
-        raise ModelError(f"A model must have at most {MAX_NODES} nodes. Use fewer trees.")
-    threshold, split = np.concatenate(thresholds), feature[feature != LEAF]
+    feature, threshold, _, value = joined_nodes(trees)
+    split = feature[feature != LEAF]
     own = [np.unique(threshold[split == k]) for k in range(n_features)]
     place = np.zeros(len(split), np.int32)
     for k, cuts in enumerate(own):
@@ -112,8 +73,8 @@ def joined_trees(
     cells = Cuts(np.array([len(c) for c in own], np.int32), np.concatenate([*own, np.empty(0)]))
     classes = () if link == "probabilities" else tuple(range(n_classes))
     return TreeModel(
-        cells, feature, place, np.concatenate(values).astype(np.float64),
-        np.asarray(base, dtype=np.float64), combine, link, classes, n_classes,
+        cells, feature, place, value, np.asarray(base, dtype=np.float64), combine, link, classes,
+        n_classes,
     )  # fmt: skip
 
 
@@ -154,66 +115,12 @@ def from_estimator(estimator: Any, n_classes: int) -> PortableModel:
         return to_portable(estimator, n_classes, None)
     if transformers:
         raise ModelError("Trees must be fitted on the columns as they are. Leave steps out.")
-    width = int(final.n_features_in_)
-    averaged = name in AVERAGED_TREES
-    if name.startswith("Hist"):
-        return _from_hist(final, n_classes, width)
-    if averaged:
-        members = getattr(final, "estimators_", [final])
-        trees = [_one_tree(tree.tree_, 1.0, n_classes) for tree in members]
-        link = "probabilities" if n_classes else "identity"
-        return joined_trees(trees, width, np.zeros(n_classes or 1), "mean", link, n_classes)
-    assert name in BOOSTED_TREES  # noqa: S101 - the rest of TREES
-    rate = float(final.learning_rate)
-    trees = [_one_tree(tree.tree_, rate, 0) for tree in final.estimators_.ravel()]
-    base = np.ravel(final._raw_predict_init(np.zeros((1, width))))
-    link = boosting_link(str(final.loss), n_classes)
-    return joined_trees(trees, width, base, "sum", link, n_classes)
-
-
-def _one_tree(tree: Any, factor: float, n_classes: int) -> OneTree:
-    """A tree of scikit-learn's.
-
-    Parameters
-    ----------
-    tree : Tree
-    factor : float
-        By which leaves are multiplied.
-    n_classes : int
-        Whose shares are the leaves' values; 0 for one number.
-    """
-    value = factor * tree.value[:, 0, :]
-    if n_classes:
-        value = value / value.sum(axis=1, keepdims=True)
-    cuts = last_below(tree.threshold)
-    return OneTree(tree.children_left, tree.children_right, tree.feature, cuts, value)
-
-
-def _from_hist(estimator: Any, n_classes: int, width: int) -> TreeModel:
-    """A fitted HistGradientBoosting, without splits by levels.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    n_classes : int
-    width : int
-        Of its rows.
-    """
-    trees = []
-    for predictor in (p for turn in estimator._predictors for p in turn):
-        nodes = predictor.nodes
-        if nodes["is_categorical"].any():
-            raise _by_levels()
-        left = np.where(nodes["is_leaf"] == 1, LEAF, nodes["left"].astype(np.int64))
-        trees.append(
-            OneTree(
-                left, nodes["right"], nodes["feature_idx"], nodes["num_threshold"],
-                nodes["value"][:, None],
-            )
-        )  # fmt: skip
-    base = np.ravel(estimator._baseline_prediction)
-    link = boosting_link(str(estimator.loss), n_classes)
-    return joined_trees(trees, width, base, "sum", link, n_classes)
+    trees, base, combine, link, _ = read_trees(final, n_classes)
+    if not name.startswith("Hist"):
+        trees = (replace(tree, threshold=last_below(tree.threshold)) for tree in trees)
+    elif any(p.nodes["is_categorical"].any() for turn in final._predictors for p in turn):
+        raise _by_levels()
+    return joined_trees(trees, int(final.n_features_in_), base, combine, link, n_classes)
 
 
 def _by_levels() -> ModelError:

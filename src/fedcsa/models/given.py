@@ -1,4 +1,4 @@
-"""A given model: a formula or converted trees in our formats, bound by a digest.
+"""A given model: a formula, or a file with converted trees in our formats; bound by a digest.
 
 A formula is a sum of terms, and a link that turns it into a prediction:
 
@@ -14,14 +14,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError, unknown
-from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
-from fedcsa.models.sound import thawed
+from fedcsa.models.description import thawed
+from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel, open_model
 from fedcsa.models.steps import MAX_DEGREE, Part, Steps
 from fedcsa.models.trees import LEAF, Cuts
 
@@ -34,6 +35,11 @@ MAX_TERMS = 200
 TOTAL_SLACK = 1e-9
 #: Takes the place of a cap that is not there: no column has larger values.
 _LARGEST = 1e30
+#: Of the file; another one is refused.
+MODEL_FORMAT = 1
+#: Larger files are no models that could travel.
+_MOST_BYTES = 1 << 28
+_KINDS = {"f": np.float64, "i": np.int32}
 
 
 @dataclass(frozen=True)
@@ -241,6 +247,22 @@ def model_digest(model: PortableModel) -> str:
     return sha256.hexdigest()
 
 
+def places_of(own: Sequence[str], features: Sequence[str]) -> tuple[int, ...]:
+    """Where a study has the columns of a given model, or a `ModelError`.
+
+    Parameters
+    ----------
+    own : sequence of str
+    features : sequence of str
+        The study's.
+    """
+    strange = [name for name in own if name not in features]
+    if strange:
+        lines = [f"In the given model: {unknown('column', n, features)}" for n in strange]
+        raise ModelError("\n".join(lines))
+    return tuple(list(features).index(name) for name in own)
+
+
 def for_columns(model: PortableModel, own: Sequence[str], features: Sequence[str]) -> PortableModel:
     """The same model for the columns of a study, of which it may use some.
 
@@ -252,13 +274,9 @@ def for_columns(model: PortableModel, own: Sequence[str], features: Sequence[str
     features : sequence of str
         The study's.
     """
-    strange = [name for name in own if name not in features]
-    if strange:
-        lines = [f"In the given model: {unknown('column', n, features)}" for n in strange]
-        raise ModelError("\n".join(lines))
+    places = list(places_of(own, features))
     if list(own) == list(features):
         return model
-    places = [list(features).index(name) for name in own]
     if isinstance(model, LinearModel):
         slopes = np.zeros(len(features))
         slopes[places] = model.coefficients
@@ -275,3 +293,89 @@ def for_columns(model: PortableModel, own: Sequence[str], features: Sequence[str
         model.feature == LEAF, LEAF, np.array(places)[np.maximum(model.feature, 0)]
     ).astype(np.int32)
     return replace(model, cells=Cuts(cuts, np.concatenate(in_order)), feature=feature)
+
+
+# A file: JSON with the words and numbers of one of our formats --------------------------------
+
+
+@dataclass(frozen=True)
+class FileModel:
+    """A model and the columns that it looks at.
+
+    Attributes
+    ----------
+    model : PortableModel
+    columns : tuple of str
+        In its order.
+    n_classes : int
+        Of the outcome; 0 for numbers.
+    """
+
+    model: PortableModel
+    columns: tuple[str, ...]
+    n_classes: int
+
+
+def write_model(path: str | Path, told: FileModel) -> None:
+    """Write a model.
+
+    Parameters
+    ----------
+    path : path
+    told : FileModel
+    """
+    content = {
+        "fedcsa model": MODEL_FORMAT,
+        "columns": list(told.columns),
+        "classes": told.n_classes,
+        "form": thawed(told.model.form),
+        "arrays": {
+            name: {"kind": array.dtype.kind, "shape": array.shape, "values": array.ravel().tolist()}
+            for name, array in told.model.arrays.items()
+        },
+    }
+    try:
+        Path(path).write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ModelError(
+            f"The file {str(path)!r} cannot be written ({type(error).__name__}). Choose another."
+        ) from None
+
+
+def read_file_model(path: str | Path) -> FileModel:
+    """Read a model that `write_model` wrote, every index, length and value checked."""
+    path = Path(path)
+    content = _content(path)
+    try:
+        columns, n_classes = tuple(content["columns"]), content["classes"]
+        arrays = {
+            str(name): np.array(a["values"], dtype=_KINDS[a["kind"]]).reshape(a["shape"])
+            for name, a in content["arrays"].items()
+        }
+        sound = all(isinstance(name, str) for name in columns) and len(set(columns)) == len(columns)
+        sound = sound and type(n_classes) is int and 0 <= n_classes != 1
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise ModelError(f"The model {path.name!r} is damaged. Convert it again.")
+    model = open_model(content.get("form", {}), arrays, len(columns), n_classes)
+    return FileModel(model, columns, n_classes)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """What the file says, if it is a model of ours."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ModelError(f"The model {path.name!r} is too large. Use fewer trees.")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(
+            f"The model {str(path)!r} cannot be read ({type(error).__name__}). Check the path."
+        ) from None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("fedcsa model") != MODEL_FORMAT:
+        raise ModelError(
+            f"{path.name!r} is no model of ours. Make one with: fedcsa convert MODEL --out FILE"
+        )
+    return content

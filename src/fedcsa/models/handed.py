@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.errors import ModelError, must, unknown
+from fedcsa.errors import ModelError, must
 from fedcsa.models.description import given_description
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.given import Formula, for_columns, model_digest
+from fedcsa.models.given import FileModel, Formula, for_columns, model_digest, places_of
 from fedcsa.models.inputs import Inputs, begins_with_columns, no_empty_cells
-from fedcsa.models.model_file import FileModel
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.settling import check_fitted
 
@@ -29,6 +28,8 @@ SUM_SLACK = 1e-3
 @dataclass(frozen=True)
 class InStudy:
     """A fitted estimator as a study asks it: columns by position, classes by their codes.
+
+    Its module stands in messages and saved results, so it stays where it is.
 
     Attributes
     ----------
@@ -143,28 +144,12 @@ def handed_over(
     if table is None and any(item["missing"] for item in inputs or ()):
         raise ModelError(no_empty_cells([i["name"] for i in inputs or () if i["missing"]]))
     known = features if table is None else [item.name for item in table.items]
-    order = _order(model, known)
+    order = places_of([str(name) for name in getattr(model, "feature_names_in_", known)], known)
     if table is not None:
         columns = table.columns(None, texts=True)
         check_fitted(model, tuple(columns[k] for k in order))
     own = InStudy(model, order, _codes_of(model, classes), table)
     return told, EstimatorModel(own, len(classes))
-
-
-def _order(estimator: Any, features: Sequence[str]) -> tuple[int, ...]:
-    """The study's columns in the order in which the estimator was fitted.
-
-    Parameters
-    ----------
-    estimator : fitted scikit-learn estimator
-    features : sequence of str
-    """
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", features)]
-    strange = [name for name in names if name not in features]
-    if strange:
-        lines = [f"In the given model: {unknown('column', n, features)}" for n in strange]
-        raise ModelError("\n".join(lines))
-    return tuple(list(features).index(name) for name in names)
 
 
 def _codes_of(estimator: Any, classes: Sequence[Any]) -> NDArray[Any]:

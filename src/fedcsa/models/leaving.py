@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.models.description import is_agreed_array
 from fedcsa.models.portable import Arrays, DesignModel, Form, PortableModel, TreeModel
-from fedcsa.models.sound import is_agreed_array
 from fedcsa.models.steps import apply_steps
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, expit, softmax
 from fedcsa.errors import ModelError
-from fedcsa.models.sound import check_link, damaged, exactly, take
+from fedcsa.models.description import check_link, damaged, exactly, take
 from fedcsa.models.steps import (
     Steps,
     apply_steps,
@@ -80,17 +80,6 @@ class PortableModel(Protocol):
     def predict(self, X: Array) -> Array:
         """Predict every row: numbers (rows,), or probabilities (rows, classes)."""
         ...
-
-
-def _rows_at_once(steps: Steps, n_features: int) -> int:
-    """For how many rows no step makes more than `MAX_CELLS` cells, whatever a message asks for.
-
-    Parameters
-    ----------
-    steps : Steps
-    n_features : int
-    """
-    return max(1, MAX_CELLS // max(width_of(steps[:i], n_features) for i in range(len(steps) + 1)))
 
 
 @dataclass(frozen=True)
@@ -250,12 +239,10 @@ class DesignModel:
     @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, as many at a time as make a design of bounded size."""
-        rows = _rows_at_once(self.steps, X.shape[1])
-        starts = range(0, max(len(X), 1), rows)
-        scores = [self._scores(X[start : start + rows]) for start in starts]
-        return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
+        return _predicted(self, X)
 
-    def _scores(self, X: Array) -> Array:
+    def scores(self, X: Array) -> Array:
+        """What the link is applied to, of shape (rows, outputs)."""
         scores: Array = apply_steps(self.steps, X) @ self.coefficients.T + self.intercept
         return scores
 
@@ -349,12 +336,10 @@ class TreeModel:
     @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, a bounded number at a time."""
-        rows = min(MAX_WALKERS, _rows_at_once(self.steps, X.shape[1]))
-        starts = range(0, max(len(X), 1), rows)
-        scores = [self._scores(X[start : start + rows]) for start in starts]
-        return linked(np.concatenate(scores), self.link, self.classes, self.n_classes)
+        return _predicted(self, X, MAX_WALKERS)
 
-    def _scores(self, X: Array) -> Array:
+    def scores(self, X: Array) -> Array:
+        """What the link is applied to, of shape (rows, outputs)."""
         total: Array = np.tile(self.base, (len(X), 1))
         for tree, leaf in enumerate(self.leaves_of_rows(X)):
             if self.value.shape[1] == 1:
@@ -519,6 +504,24 @@ def raw_lines(
     if not found:
         raise ModelError("This result has no model that could be exported.")
     return found
+
+
+def _predicted(model: DesignModel | TreeModel, X: Array, most_rows: int = MAX_CELLS) -> Array:
+    """Predict every row, so many at a time that no step makes more than `MAX_CELLS` cells.
+
+    Parameters
+    ----------
+    model : DesignModel or TreeModel
+    X : array of shape (rows, features)
+    most_rows : int
+        At a time.
+    """
+    steps = model.steps
+    widest = max(width_of(steps[:i], X.shape[1]) for i in range(len(steps) + 1))
+    rows = max(1, min(most_rows, MAX_CELLS // widest))
+    starts = range(0, max(len(X), 1), rows)
+    scores = [model.scores(X[start : start + rows]) for start in starts]
+    return linked(np.concatenate(scores), model.link, model.classes, model.n_classes)
 
 
 def linked(scores: Array, link: str, classes: Sequence[int], n_classes: int) -> Array:

@@ -60,61 +60,52 @@ def model_description(
     """
     if isinstance(model, str):
         model = {"name": model}
-    name = model.get("name") if isinstance(model, Mapping) else "sklearn"
-    if not isinstance(model, Mapping):
-        if not _is_estimator(model):
-            rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
-            raise must("model", rule, type(model).__name__)
-        described = {"name": name, "estimator": describe(model)}
-    elif name == "sklearn":
-        known = {key: model[key] for key in ("estimator", "inputs") if key in model}
-        described = {"name": name, "estimator": None, **known}
+    if not isinstance(model, Mapping) or model.get("name") == "sklearn":
+        return _described_estimator(model, inputs, trusted)
+    name = model.get("name")
+    if name == GIVEN:
+        described = _given(model)
+    elif name in _MAIN:
+        for key in model:
+            if key not in _OPTIONS:
+                raise ParameterError(unknown("model option", str(key), _OPTIONS))
+        described = dict(model)
+        LinearRegression(**{key: value for key, value in model.items() if key != "name"})
     else:
-        described = _given(model) if name == GIVEN else _linear(model)
-    if inputs is None:
-        return described
-    if name == "sklearn":
-        told = _gets(described, inputs, trusted)
-        return {**described, "inputs": Inputs.from_plain(inputs).plain} if told else described
-    empty = [str(item["name"]) for item in inputs if item["missing"]]
+        raise one_of("model", sorted(_MAIN), name, " or a scikit-learn estimator")
+    empty = [str(item["name"]) for item in inputs or () if item["missing"]]
     if empty and "class" not in described and not given_column(described):
-        raise ModelError(no_empty_cells(empty))  # a model of scikit-learn is tried itself
+        raise ModelError(no_empty_cells(empty))
     return described
 
 
-def _gets(
-    described: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]], trusted: Collection[str]
-) -> bool:
-    """Whether a scikit-learn model gets the table's own columns, or empty cells.
+def _described_estimator(
+    model: Any, inputs: Sequence[Mapping[str, Any]] | None, trusted: Collection[str]
+) -> dict[str, Any]:
+    """The description of a model of scikit-learn, with the table's columns if it gets them.
 
     Parameters
     ----------
-    described : mapping
-        The model's description.
-    inputs : sequence of mapping
+    model : estimator, or mapping that describes one
+    inputs : sequence of mapping or None
     trusted : collection of str
     """
-    if Inputs.from_plain(inputs).missing:
-        return True
+    described = {"name": "sklearn", "estimator": None}
+    if isinstance(model, Mapping):
+        described |= {key: model[key] for key in ("estimator", "inputs") if key in model}
+    elif hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type):
+        described["estimator"] = describe(model)
+    else:
+        rule = f"one of {sorted(_MAIN)} or a scikit-learn estimator"
+        raise must("model", rule, type(model).__name__)
+    if inputs is None:
+        return described
+    table = Inputs.from_plain(inputs)
     try:
-        return begins_with_columns(build(described.get("estimator"), trusted))
+        told = table.missing or begins_with_columns(build(described["estimator"], trusted))
     except (ModelError, TypeError):  # what is wrong with it is said when it is built for use
-        return False
-
-
-def _is_estimator(model: Any) -> bool:
-    return hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type)
-
-
-def _linear(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a linear model by its name, checked."""
-    if model.get("name") not in _MAIN:
-        raise one_of("model", sorted(_MAIN), model.get("name"), " or a scikit-learn estimator")
-    for key in model:
-        if key not in _OPTIONS:
-            raise ParameterError(unknown("model option", str(key), _OPTIONS))
-    LinearRegression(**{key: value for key, value in model.items() if key != "name"})
-    return dict(model)
+        told = False
+    return {**described, "inputs": table.plain} if told else described
 
 
 def _given(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def _marked(step: Any, columns: Seen | None) -> Any:
     columns : tuple of Column or None
         That it gets.
     """
-    if sklearn_name(step) != "SimpleImputer" or columns is None or not _is_plain(step):
+    if sklearn_name(step) != "SimpleImputer" or columns is None or not fills_nan(step):
         return step
     step.set_params(keep_empty_features=True)
     if not step.add_indicator or any(column.texts for column in columns):
@@ -229,6 +229,6 @@ def _marked(step: Any, columns: Seen | None) -> Any:
     return FeatureUnion([("filled", step), ("empty", flags)]) if empty else step
 
 
-def _is_plain(imputer: Any) -> bool:
-    """Whether an imputer fills NaN, and not some number that stands for it."""
+def fills_nan(imputer: Any) -> bool:
+    """Whether NaN is missing to an imputer or indicator, and not some number that stands for it."""
     return isinstance(imputer.missing_values, float) and bool(np.isnan(imputer.missing_values))

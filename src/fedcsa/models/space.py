@@ -426,7 +426,8 @@ def _is_in(value: Any, told: Mapping[str, Any]) -> bool:
         What a space says of the parameter.
     """
     if "choices" in told:
-        return any(value == choice and _same_kind(value, choice) for choice in told["choices"])
+        truth = isinstance(value, bool)  # 1 is not True
+        return any(value == c and truth == isinstance(c, bool) for c in told["choices"])
     if not _is_number(value):
         return False
     if "distribution" in told:
@@ -441,13 +442,3 @@ def _is_in(value: Any, told: Mapping[str, Any]) -> bool:
         return True
     steps = (value - told["low"]) / step
     return bool(abs(steps - round(steps)) < _ROUNDING * max(1.0, abs(steps)))
-
-
-def _same_kind(value: Any, choice: Any) -> bool:
-    """Whether both or neither is true or false: 1 is not True.
-
-    Parameters
-    ----------
-    value, choice : object
-    """
-    return isinstance(value, bool) == isinstance(choice, bool)

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import ModelError
-from fedcsa.models.sound import damaged, exactly, take, whole_numbers
+from fedcsa.models.description import FUNCTIONS, damaged, exactly, take, whole_numbers
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
@@ -54,10 +54,6 @@ MAX_COLUMNS = 10_000
 MAX_SEQUENCE, MAX_PARTS = 16, 1_000
 #: Of a product, and of a spline: curves of a higher degree fit noise.
 MAX_DEGREE = 5
-#: Functions of one cell, by the name that numpy gives them.
-FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
-    name: getattr(np, name) for name in ("log", "log1p", "sqrt", "square", "exp", "expm1", "abs")
-}
 #: Words and arrays of every kind besides its columns.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "keep": (), "affine": (), "powers": (), "levels": ("codes", "unknown"),
@@ -72,11 +68,6 @@ _ARRAYS: Mapping[str, tuple[str, ...]] = {
     "bands": ("bounds",), "sum": ("weights",), "constant": ("constant",), "fill": ("fill",),
     "mode": ("chosen", "sizes", "levels"), "numbers": ("levels",),
 }  # fmt: skip
-
-
-def function_name(function: Any) -> str:
-    """The name of a function of numpy's that has a format, or ""."""
-    return next((name for name, known in FUNCTIONS.items() if known is function), "")
 
 
 @dataclass(frozen=True)
@@ -347,12 +338,9 @@ def _open_part(form: Any, arrays: Mapping[str, Any], prefix: str, width: int) ->
     own = {name: arrays.get(f"{prefix}.{name}") for name in _ARRAYS.get(kind, ())}
     words = {name: form[name] for name in _WORDS[kind]}
     part = Part(kind, columns, words, own)  # type: ignore[arg-type]
-    _CHECKS[kind](part)
+    if kind in _CHECKS:
+        _CHECKS[kind](part)
     return part
-
-
-def _check_nothing(part: Part) -> None:
-    """Columns that are kept have nothing to check."""
 
 
 def _check_affine(part: Part) -> None:
@@ -443,13 +431,12 @@ def _check_spline(part: Part) -> None:
         raise damaged("knots that rise, two more than a spline's own")
 
 
-#: How the arrays of every kind are checked.
+#: How the arrays of every kind are checked that has some, or words.
 _CHECKS = {
-    "keep": _check_nothing, "affine": _check_affine, "powers": _check_powers,
-    "levels": _check_levels, "spline": _check_spline, "clip": _check_clip,
-    "bands": _check_bands, "sum": _check_sum, "gaps": _check_gaps, "places": _check_places,
-    "numbers": _check_numbers, "missing": _check_nothing, "constant": _check_constant,
-    "fill": _check_constant, "mode": _check_mode, **dict.fromkeys(FUNCTIONS, _check_nothing),
+    "affine": _check_affine, "powers": _check_powers, "levels": _check_levels,
+    "spline": _check_spline, "clip": _check_clip, "bands": _check_bands, "sum": _check_sum,
+    "gaps": _check_gaps, "places": _check_places, "numbers": _check_numbers,
+    "constant": _check_constant, "fill": _check_constant, "mode": _check_mode,
 }  # fmt: skip
 
 

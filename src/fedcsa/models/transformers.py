@@ -24,7 +24,8 @@ from fedcsa.models.chosen import (
     sklearn_name,
     split_pipeline,
 )
-from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, function_name, steps_of_parts, width_of
+from fedcsa.models.description import function_name
+from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
 
 #: Scalers that hold means and sds, and those that hold cells: the smallest, the largest, a median.
 MEAN_SCALERS = frozenset({"StandardScaler"})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.models.sound import damaged, take
+from fedcsa.models.description import damaged, take
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array

@@ -28,11 +28,11 @@ from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.description import count_parameters
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf, rows_per_mean
 from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
-from fedcsa.models.sound import count_parameters
 from fedcsa.source.exposure import exposures
 from fedcsa.source.fits import Job, fits_of
 from fedcsa.source.measure import Work

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedcsa.data.coding import Columns
 from fedcsa.errors import ModelError, StudyError, gathered, raise_all
 from fedcsa.models.description import GIVEN, given_description
-from fedcsa.models.given import for_columns, model_digest
-from fedcsa.models.model_file import read_file_model
+from fedcsa.models.given import for_columns, model_digest, read_file_model
 from fedcsa.models.portable import PortableModel
 from fedcsa.study.formula_file import formula_of, parse_formula
 from fedcsa.study.toml import Section, format_toml, parse_toml, read_text

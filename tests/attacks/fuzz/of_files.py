@@ -30,7 +30,7 @@ from fedcsa.federation.kept import Shelf, new_kept
 from fedcsa.messages.messages import Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.foreign_trees import read_foreign
-from fedcsa.models.model_file import FileModel, read_file_model, write_model
+from fedcsa.models.given import FileModel, read_file_model, write_model
 from fedcsa.outcomes import bring_in, pick_rows
 from fedcsa.run import InProcess, KeptAnswers, run_study
 from fedcsa.site.agreed import AgreedStudy
