@@ -139,9 +139,8 @@ class Player:
         self._groups = rows[:, d] if plan.group else None
         where = f"The outcome of source {name!r}"
         self._y = as_outcome(y, plan.classes, where)
-        own = (losses or {}).get(plan.loss)
-        self._loss: Loss = loss_named(plan.loss) if own is None else own
-        self._loss_name = plan.loss if own is None else ""
+        self._loss: Loss = loss_named(plan.loss, own=losses)
+        self._loss_name = "" if plan.loss in (losses or {}) else plan.loss
         self._trusted = trusted_types
         self.ledger = Ledger(name, policy)
 
