@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedcsa.answer.checklists.filled import CHECKLISTS
+from fedcsa.answer.checklists import CHECKLISTS
 from fedcsa.core.conformal import BANDS
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.realised_measures import MeasureOutcome
@@ -16,43 +16,33 @@ from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.answer.view import View
+    from fedcsa.target.own_measures import MeasureUpdate
 
 Cell = str | float | int | bool | None
 _Rows = Iterator[Sequence[Cell]]
-#: Headings of what identifies a measure.
-_MEASURE = ("measure", "subgroup", "class", "threshold")
-_ENDS = ("estimate", "lower", "upper")
-_CAME = (
-    "promised", "lower", "upper", "realised", "realised_lower", "realised_upper", "covered", "kept",
-)  # fmt: skip
-_UPDATED = (
-    "promised", "promised_lower", "promised_upper", "alone", "alone_lower", "alone_upper",
-    "after", "after_lower", "after_upper", "anytime_lower", "anytime_upper", "worth_outcomes",
-    "p_value", "against", "why_not",
-)  # fmt: skip
+#: Headings of what identifies a measure, and of its promise.
+_MEASURE, _ENDS = "measure subgroup class threshold", "estimate lower upper"
 #: Texts that begin so are formulas to a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_csv_tables(view: View, folder: Path) -> tuple[Path, ...]:
-    """Write every table of which the answer has a row; the folder must exist.
+def write_csv_tables(view: View, folder: Path) -> None:
+    """Write every table of which the answer has a row; an older one is removed.
 
     Parameters
     ----------
     view : View
     folder : Path
     """
-    written = []
+    folder.mkdir(exist_ok=True)
     for name, (headings, rows_of) in CSV_TABLES.items():
-        rows = list(rows_of(view))
+        path, rows = folder / f"{name}.csv", list(rows_of(view))
+        path.unlink(missing_ok=True)
         if rows:
-            path = folder / f"{name}.csv"
             with path.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(headings)
+                writer.writerow(headings.split())
                 writer.writerows([_cell(value) for value in row] for row in rows)
-            written.append(path)
-    return tuple(written)
 
 
 def _cell(value: Cell) -> str:
@@ -70,7 +60,7 @@ def _cell(value: Cell) -> str:
 # The tables ---------------------------------------------------------------------------------
 
 
-def _of(item: MeasurePromise) -> tuple[Cell, ...]:
+def _of(item: MeasurePromise | MeasureOutcome | MeasureUpdate) -> tuple[Cell, ...]:
     return item.name, item.subgroup, item.of_class, item.threshold
 
 
@@ -159,24 +149,19 @@ def _backtest(view: View) -> _Rows:
         )  # fmt: skip
 
 
-def _outcome(item: MeasureOutcome) -> tuple[Cell, ...]:
-    came = (item.realised, item.realised_lower, item.realised_upper, item.covered, item.kept)
-    known = (item.name, item.subgroup, item.of_class, item.threshold)
-    return *known, item.promised, item.lower, item.upper, *came
-
-
 def _backtest_measures(view: View) -> _Rows:
     for row in view.backtest.rows if view.backtest is not None else ():
         for item in row.measures:
-            yield row.source, *_outcome(item)
+            promised = (item.promised, item.lower, item.upper)
+            came = (item.realised, item.realised_lower, item.realised_upper)
+            yield row.source, *_of(item), *promised, *came, item.covered, item.kept
 
 
 def _updated(view: View) -> _Rows:
     for item in view.update.measures if view.update is not None else ():
-        known = (item.name, item.subgroup, item.of_class, item.threshold)
         threes = (item.before, item.alone, item.after)
         yield (
-            *known,
+            *_of(item),
             *(value for three in threes for value in three or (None, None, None)),
             *item.anytime, item.worth_rows, item.p_value, item.against, item.why_not,
         )  # fmt: skip
@@ -204,54 +189,45 @@ def _json(value: Mapping[str, object]) -> str:
 
 
 #: File name -> its headings, and what makes its rows. A new table is one entry.
-CSV_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[View], _Rows]]] = {
+CSV_TABLES: Mapping[str, tuple[str, Callable[[View], _Rows]]] = {
     "measures": (
-        (*_MEASURE, *_ENDS, "between_sites", "why_not"),
+        f"{_MEASURE} {_ENDS} between_sites why_not",
         lambda view: _promises(view.measures),
     ),
     "differences": (
-        (*_MEASURE, *_ENDS, "between_sites", "why_not"),
+        f"{_MEASURE} {_ENDS} between_sites why_not",
         lambda view: _promises(view.differences),
     ),
-    "measures_by_source": (("kind", *_MEASURE, "source", "value", "lower", "upper"), _by_source),
-    "calibration": (
-        ("class", "predicted", "observed", "lower", "upper", "share_of_rows"),
-        _calibration,
-    ),
-    "decision_curve": (("threshold", "model", "lower", "upper", "treat_all"), _decision_curve),
-    "risks": (("class", "from", "to", "with_event", "without_event"), _risks),
-    "recalibration": (
-        ("intercept", "slope", "when", "measure", *_ENDS),
-        _recalibration,
-    ),
-    "sources": (
-        ("source", "rows", "effective_rows", "imbalance", "reaches", "weight", "became"),
-        _sources,
-    ),
-    "balance": (("source", "feature", "difference_before", "difference_after"), _balance),
-    "target": (("feature", "kind", "value", "sd", "rows"), _target),
-    "candidates": (("candidate", "risk", "standard_error", "chosen", "round"), _candidates),
+    "measures_by_source": (f"kind {_MEASURE} source value lower upper", _by_source),
+    "calibration": ("class predicted observed lower upper share_of_rows", _calibration),
+    "decision_curve": ("threshold model lower upper treat_all", _decision_curve),
+    "risks": ("class from to with_event without_event", _risks),
+    "recalibration": (f"intercept slope when measure {_ENDS}", _recalibration),
+    "sources": ("source rows effective_rows imbalance reaches weight became", _sources),
+    "balance": ("source feature difference_before difference_after", _balance),
+    "target": ("feature kind value sd rows", _target),
+    "candidates": ("candidate risk standard_error chosen round", _candidates),
     "backtest": (
-        (
-            "source",
-            "rows",
-            "promised",
-            "lower",
-            "upper",
-            "realised",
-            "standard_error",
-            "own_model",
-            "verdict",
-            *(f"patients_covered_quarter_{quarter + 1}" for quarter in range(BANDS)),
-        ),
+        "source rows promised lower upper realised standard_error own_model verdict "
+        + " ".join(f"patients_covered_quarter_{quarter + 1}" for quarter in range(BANDS)),
         _backtest,
     ),
-    "backtest_measures": (("source", *_MEASURE, *_CAME), _backtest_measures),
-    "outcomes": ((*_MEASURE, *_UPDATED), _updated),
-    "looks": (
-        ("outcomes", "risk", "lower", "upper", "anytime_lower", "anytime_upper", "against"),
-        _looks,
+    "backtest_measures": (
+        (
+            f"source {_MEASURE} promised lower upper realised realised_lower realised_upper "
+            "covered kept"
+        ),
+        _backtest_measures,
     ),
-    "findings": (("code", "severity", "source", "evidence"), _findings),
-    "checklists": (("checklist", "item", "topic", "state", "answer", "left_to_say"), _checklists),
+    "outcomes": (
+        (
+            f"{_MEASURE} promised promised_lower promised_upper alone alone_lower alone_upper "
+            "after after_lower after_upper anytime_lower anytime_upper worth_outcomes p_value "
+            "against why_not"
+        ),
+        _updated,
+    ),
+    "looks": ("outcomes risk lower upper anytime_lower anytime_upper against", _looks),
+    "findings": ("code severity source evidence", _findings),
+    "checklists": ("checklist item topic state answer left_to_say", _checklists),
 }

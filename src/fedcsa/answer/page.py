@@ -10,12 +10,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fedcsa.answer import result_tables
-from fedcsa.answer.card import card_table
-from fedcsa.answer.checklists.filled import checklist_tables, summary_table
-from fedcsa.answer.documents import write_documents
+from fedcsa.answer.checklists import (
+    card_markdown,
+    card_table,
+    checklist_tables,
+    checklists_markdown,
+    summary_table,
+)
+from fedcsa.answer.csv_tables import write_csv_tables
 from fedcsa.answer.forests import ForestPlot, drawn, first_forest, source_forest, subgroup_forests
 from fedcsa.answer.result_tables import Table
 from fedcsa.answer.sentences import SECTIONS, about_left_out, by_kind, said, target_words
+from fedcsa.answer.store import CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER
 from fedcsa.answer.svg import inline
 from fedcsa.answer.templates import page_asset, templates
 from fedcsa.answer.view import View, view_of
@@ -50,7 +56,9 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """
     folder = Path(folder)
     view = view_of(folder)
-    write_documents(view, folder)
+    (folder / CARD_FILE).write_text(card_markdown(view), encoding="utf-8")
+    (folder / CHECKLISTS_FILE).write_text(checklists_markdown(view), encoding="utf-8")
+    write_csv_tables(view, folder / TABLES_FOLDER)
     text = render(view)
     path = folder / REPORT if out is None else Path(out)
     path.write_text(text, encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from fedcsa.answer.view import View
     from fedcsa.update import Update
 
+#: What means something in Markdown.
+_SIGNS = re.compile(r"([\\`*_{}\[\]|#~$])")
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
 
 
@@ -67,6 +71,23 @@ class Table:
         clean = tuple(tuple(map(printable, row)) for row in self.rows)  # names come from elsewhere
         object.__setattr__(self, "rows", clean)
         object.__setattr__(self, "caption", printable(self.caption))
+
+
+def escaped(text: object) -> str:
+    r"""A text that stays as it is when Markdown is shown.
+
+    >>> escaped("a_b | <b>"), escaped("*x*")
+    ('a\\_b \\| &lt;b&gt;', '\\*x\\*')
+    """
+    return _SIGNS.sub(r"\\\1", html.escape(printable(text), quote=False))
+
+
+def markdown_table(table: Table) -> str:
+    """A table with its headings, in Markdown; numbers to the right."""
+    sides = ["---" if i in table.text else "---:" for i in range(len(table.headings))]
+    rows = [table.headings, sides, *table.rows]
+    lines = [" | ".join(map(str, row) if row is sides else map(escaped, row)) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def answer_tables(view: View) -> Iterator[Table]:

@@ -1,7 +1,8 @@
 """What a result answers to an item of a checklist: a text, or None where it does not know.
 
-Every function takes the typed view. The checklists, and the model card, name these functions beside
-their items; one fact that several lists ask for is told by one function.
+Every function takes the typed view. ``checklists.csv`` names these functions beside the items
+of the checklists and of the model card; one fact that several lists ask for is told by one
+function.
 """
 
 from __future__ import annotations

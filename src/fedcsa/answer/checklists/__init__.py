@@ -1,1 +1,0 @@
-"""Reporting checklists, filled from a result as far as it knows the answers."""
