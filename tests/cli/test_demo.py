@@ -3,13 +3,12 @@
 import io
 from pathlib import Path
 
-from rich.console import Console
-
+from fedcsa.cli.common import Screen
 from fedcsa.cli.demo_command import _print_next
 
 
 def test_every_recommended_command_stays_in_the_demos_folder():
-    screen = Console(record=True, width=200, file=io.StringIO())
+    screen = Screen(record=True, width=200, file=io.StringIO())
     _print_next(screen, Path("demo"), "Report in demo/result/report.html")
     lines = [line.split() for line in screen.export_text().splitlines() if line.startswith("  ")]
     assert [words[1] for words in lines][:2] == ["run", "backtest"]

@@ -147,7 +147,7 @@ def test_long_work_says_what_it_does(on_a_terminal, command, study, tmp_path):
 def test_a_long_name_breaks_where_its_words_end_and_fits_eighty_columns():
     from rich.console import Console
 
-    from fedcsa.cli.message_tables import fields_table
+    from fedcsa.cli.ledger_command import fields_table
 
     name = "model.standardscaler__polynomialfeatures__logisticregression.coefficients"
     row = (name, "120 × 3", "parameter of the model:\n[[1.0, 2.0, 3.123456789]]", "rows, outcomes")

@@ -6,25 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from click.exceptions import Exit
-from rich.console import Console
-from rich.text import Text
 
 from fedcsa.cli.common import (
     EXIT_BROKEN,
     Changes,
-    Json,
     NoReport,
     Output,
-    Quiet,
+    Screen,
     StudyFile,
     Trust,
     load_study,
-    named_errors,
-    site_progress,
+    option,
     unbroken,
-    working,
 )
-from fedcsa.cli.declared import option
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import ResultError
 
@@ -32,8 +26,8 @@ if TYPE_CHECKING:
     pass
 
 
-@named_errors
 def backtest(
+    output: Output,
     study: StudyFile,
     result: Annotated[
         Path | None,
@@ -50,8 +44,6 @@ def backtest(
     changes: Changes = None,
     trust: Trust = None,
     no_report: NoReport = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Let every source play the target for the others, and see which promises hold.
 
@@ -83,10 +75,10 @@ def backtest(
             f"The result in {str(result)!r} is of another study. "
             "Run the study again, or leave --result out."
         )
-    with working("reading the tables", quiet=quiet):
+    with output.working("reading the tables"):
         data = {name: loaded.read_source(name) for name in loaded.sources}
     steps = len(data) * (len(data) - 1)
-    with site_progress(steps, quiet=quiet) as progress:
+    with output.progress(steps) as progress:
         found = run_backtest(
             data,
             plan,
@@ -102,11 +94,11 @@ def backtest(
             save_result(tested, result, loaded.to_toml(), history)
             line = report_line(result, unwanted=no_report)
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         print_backtest(screen, found, risk_name(plan))
         if result is not None:
-            screen.print(Text(f"\n{line}"), soft_wrap=True)
+            screen.say(f"\n{line}")
 
-    Output(json, quiet).answer(backtest_to_json(found), show, result)
+    output.answer(backtest_to_json(found), show, result)
     if found.verdict == "failed":
         raise Exit(EXIT_BROKEN)

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from click.exceptions import Exit
-from rich.console import Console
 from rich.text import Text
 
 from fedcsa.cli.common import (
     EXIT_INPUT,
     Changes,
-    Json,
     Output,
     Preset,
-    Quiet,
+    Screen,
     StudyFile,
     load_study,
-    named_errors,
     print_unused,
-    working,
 )
 from fedcsa.words import printable
 
 
-@named_errors
 def check(
+    output: Output,
     study: StudyFile,
     preset: Preset = None,
     changes: Changes = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Say everything that would go wrong with a study, without computing anything.
 
@@ -51,25 +45,23 @@ def check(
         from fedcsa.study.given_section import is_given
 
         loaded = load_study(study, changes, preset)
-        with working("reading the tables", quiet=quiet):
+        with output.working("reading the tables"):
             problems, warnings = loaded.check()
             unused = () if problems else loaded.unused_columns()
         command = "evaluate" if is_given(loaded.model) else "run"
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         for problem in problems:
-            screen.print(
-                Text.assemble(("problem: ", "bold red"), printable(problem)), soft_wrap=True
-            )
+            screen.say(printable(problem), "problem: ", "bold red")
         for warning in warnings:
-            screen.print(Text.assemble(("warning: ", "yellow"), printable(warning)), soft_wrap=True)
+            screen.say(printable(warning), "warning: ", "yellow")
         print_unused(screen, unused)
         if not problems:
             screen.print(Text("Nothing stands in the way.", style="green"), end=" ")
             with_it = f" --preset {preset}" if preset else ""
-            screen.print(Text(f"Next: fedcsa {command} {study}{with_it}"), soft_wrap=True)
+            screen.say(f"Next: fedcsa {command} {study}{with_it}")
 
     told = {"problems": problems, "warnings": warnings, "unused": list(unused)}
-    Output(json, quiet and not problems).answer(told, show)
+    Output(output.json, output.quiet and not problems).answer(told, show)
     if problems:
         raise Exit(EXIT_INPUT)

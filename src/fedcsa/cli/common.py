@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -11,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,16 +19,13 @@ from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.cli.declared import argument, option
 from fedcsa.errors import (
-    Arguments,
     BindingError,
     FedCSAError,
     MessageError,
     ModelError,
     NoOverlapError,
     ProtocolError,
-    Returned,
     StudyError,
 )
 from fedcsa.words import counted, listed, printable
@@ -46,7 +42,45 @@ EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
 #: What to do about a message that is not as it must be.
 _SAME_VERSION = "Try again; if it recurs, compare fedcsa --version at every site."
 
-# The options of every command ---------------------------------------------------------------
+#: Seconds between two lines about the fits of one source, where nothing can be drawn anew.
+_LINE_EVERY = 10.0
+
+# Parameters of commands ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option or an argument, as an annotation of a function's parameter.
+
+    Attributes
+    ----------
+    argument : bool
+        Whether it has a place instead of a name.
+    names : tuple of str
+        Of an option; by default the parameter's.
+    settings : mapping
+        ``help``, ``metavar``, ``min`` (of a whole number), ``envvar``, ``shell_complete``.
+    """
+
+    argument: bool
+    names: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+
+def option(*names: str, **settings: Any) -> Declared:
+    """An option, such as ``option("--out", "-o", metavar="DIR", help="…")``."""
+    return Declared(argument=False, names=names, settings=settings)
+
+
+def argument(**settings: Any) -> Declared:
+    """An argument, such as ``argument(metavar="STUDY", help="…")``."""
+    return Declared(argument=True, names=(), settings=settings)
+
+
+def out_option(metavar: str, help: str) -> Declared:
+    """The option ``--out``: a file or a folder to write."""
+    return option("--out", "-o", metavar=metavar, help=help)
+
 
 StudyFile = Annotated[
     Path, argument(metavar="STUDY", help="The study file, for example study.toml.")
@@ -75,11 +109,12 @@ TablesQuery = Annotated[
 TablesSheet = Annotated[
     str, option("--sheet", metavar="NAME", help="Which sheet of tables that are workbooks.")
 ]
-Json = Annotated[bool, option("--json", help="Print one JSON document on standard output instead.")]
-Quiet = Annotated[
-    bool,
-    option("--quiet", "-q", help="Print errors only, and where a result was written."),
+ResultOut = Annotated[
+    Path | None,
+    out_option("DIR", "Folder for the result; by default STUDY-result, after the file."),
 ]
+Force = Annotated[bool, option("--force", help="Write over an older file.")]
+Seed = Annotated[int, option(metavar="N", help="Draws the patients and the folds.", min=0)]
 NoReport = Annotated[
     bool,
     option(
@@ -149,12 +184,19 @@ def asking(file: Path | None, *, twice: bool = False) -> Callable[[], str]:
     return read
 
 
-def out_option(metavar: str, help: str) -> Any:
-    """The option ``--out``: a file or a folder to write."""
-    return option("--out", "-o", metavar=metavar, help=help)
-
-
 # Answers ------------------------------------------------------------------------------------
+
+
+class Screen(Console):
+    """A console that leaves it to `named_errors` what happens when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on."""
+        raise BrokenPipeError from None
+
+    def say(self, text: str, mark: str = "", style: str = "") -> None:
+        """A text that is not folded, after a word in a style of its own."""
+        self.print(Text.assemble((mark, style), text), soft_wrap=True)
 
 
 class Output:
@@ -163,7 +205,7 @@ class Output:
     Parameters
     ----------
     json, quiet : bool
-        The options of the command.
+        The options of every command.
     lines : bool
         Whether an answer in JSON is one line of several.
     """
@@ -174,7 +216,7 @@ class Output:
         self._lines = lines
 
     def answer(
-        self, content: Any, show: Callable[[Console], None], path: Path | None = None
+        self, content: Any, show: Callable[[Screen], None], path: Path | None = None
     ) -> None:
         """Give the answer: `content` as JSON, or what `show` prints, or only the bare `path`."""
         if self.json and self._lines:
@@ -185,6 +227,10 @@ class Output:
             show(console())
         elif path is not None:
             click.echo(path)
+
+    def tell(self, content: Any, text: str, path: Path | None = None) -> None:
+        """Give an answer that is a text to a person."""
+        self.answer(content, lambda screen: screen.say(text), path)
 
     def line(self, content: Mapping[str, Any], text: str) -> None:
         """Say one thing of many at once: `content` as a line of JSON, or else `text`."""
@@ -199,13 +245,72 @@ class Output:
         if not (self.json or self.quiet):
             console().print(Text(printable_lines(text), style=style), soft_wrap=True)
 
+    def _progress_kind(self) -> str:
+        """How to show progress on standard error: "none", "lines", or "drawn" on a terminal."""
+        if self.quiet or not sys.stderr.isatty():
+            return "none"
+        return "lines" if is_plain() else "drawn"
 
-class Screen(Console):
-    """A console that leaves it to `named_errors` what happens when nobody reads any more."""
+    @contextmanager
+    def working(self, text: str) -> Iterator[Callable[[str], None]]:
+        """A spinner that says what is being done, on standard error, only on a terminal.
 
-    def on_broken_pipe(self) -> None:
-        """Pass the error on."""
-        raise BrokenPipeError from None
+        It gives a function that says how far it is.
+        """
+        screen, kind, said = console(stderr=True), self._progress_kind(), printable(text)
+        if kind == "lines":
+            screen.print(Text(said), soft_wrap=True)
+        if kind != "drawn":
+            yield lambda _: None
+            return
+        with screen.status(Text(said)) as status:
+            yield lambda far: status.update(Text(f"{said}: {printable(far)}"))
+
+    @contextmanager
+    def progress(
+        self, n_sources: int, first: str = "starting"
+    ) -> Iterator[Callable[[str, str, str], None]]:
+        """A bar that names the site and the phase, on standard error, only on a terminal.
+
+        Parameters
+        ----------
+        n_sources : int
+        first : str
+            What is done before the first source is asked.
+        """
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        screen, kind = console(stderr=True), self._progress_kind()
+        labels = {
+            "risk": "phase 1 of 3, risk numbers",
+            "search": "phase 1 of 3, more candidates",
+            "model": "phase 2 of 3, one model",
+            "examine": "phase 3 of 3, the others' models",
+            "again": "phase 3 of 3, without a useless model",
+        }
+        text = TextColumn("{task.description}", markup=False)
+        left = TextColumn("{task.completed:.0f} of {task.total:.0f} steps")
+        columns = (SpinnerColumn(), text, BarColumn(), left, TimeElapsedColumn())
+        with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
+            if kind == "lines":
+                screen.print(Text(first))
+            task, printed = bar.add_task(first, total=3 * n_sources), time.monotonic()
+
+            def advance(phase: str, source: str, state: str) -> None:
+                nonlocal printed
+                phase, _, far = phase.partition(": ")
+                said = f"{labels[phase]}{far and f', {far}'}: {printable(source)}"
+                fits = "" if state in ("started", "done") else f", {state}"
+                bar.update(task, description=f"{said}{fits}", advance=float(state == "done"))
+                if (
+                    kind == "lines"
+                    and state != "done"
+                    and (not fits or time.monotonic() - printed > _LINE_EVERY)
+                ):
+                    screen.print(Text(f"{said}{fits}"), soft_wrap=True)
+                    printed = time.monotonic()
+
+            yield advance
 
 
 def place_of(rows: str, query: str, sheet: str) -> dict[str, str]:
@@ -220,7 +325,7 @@ def shown_place(rows: str) -> str:
     return "the server's rows" if "://" in rows else rows
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Screen:
     """Standard output, or error: coloured only on a terminal that wants it."""
     colours = None if is_plain() else "auto"
     return Screen(stderr=stderr, highlight=False, color_system=colours)  # type: ignore[arg-type]
@@ -277,32 +382,29 @@ def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = N
 # Errors -------------------------------------------------------------------------------------
 
 
-def named_errors(command: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+@contextmanager
+def named_errors(*, json: bool) -> Iterator[None]:
     """Turn our errors into one line on standard error and a meaningful exit code.
 
-    With ``--json``, standard output says the same as a JSON document.
+    With `json`, standard output says the same as a JSON document.
     """
-
-    @functools.wraps(command)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-        try:
-            return command(*args, **kwargs)
-        except BrokenPipeError:
-            raise Exit(nobody_reads()) from None
-        except KeyboardInterrupt:
-            kind, text, code = "Interrupted", "Interrupted.", EXIT_INTERRUPTED
-        except FedCSAError as error:
-            kind, text, code = type(error).__name__, str(error), code_of(error)
-            if isinstance(error, MessageError | BindingError):
-                text += f" {_SAME_VERSION}"
-        except OSError as error:
-            where = f" {str(error.filename)!r}" if error.filename else ""
-            text = f"The file or folder{where} cannot be used: {error.strerror}."
-            kind, code = "OSError", EXIT_INPUT
-        report_error(kind, text, code, json=bool(kwargs.get("json")))
-        raise Exit(code)
-
-    return wrapped
+    try:
+        yield
+        return
+    except BrokenPipeError:
+        raise Exit(nobody_reads()) from None
+    except KeyboardInterrupt:
+        kind, text, code = "Interrupted", "Interrupted.", EXIT_INTERRUPTED
+    except FedCSAError as error:
+        kind, text, code = type(error).__name__, str(error), code_of(error)
+        if isinstance(error, MessageError | BindingError):
+            text += f" {_SAME_VERSION}"
+    except OSError as error:
+        where = f" {str(error.filename)!r}" if error.filename else ""
+        text = f"The file or folder{where} cannot be used: {error.strerror}."
+        kind, code = "OSError", EXIT_INPUT
+    report_error(kind, text, code, json=json)
+    raise Exit(code)
 
 
 def code_of(error: FedCSAError) -> int:
@@ -330,9 +432,7 @@ def report_error(kind: str, text: str, code: int, *, json: bool) -> None:
 
 def fail(text: str) -> None:
     """Print an error line on standard error."""
-    console(stderr=True).print(
-        Text.assemble(("error: ", "bold red"), printable_lines(text)), soft_wrap=True
-    )
+    console(stderr=True).say(printable_lines(text), "error: ", "bold red")
 
 
 def nobody_reads() -> int:
@@ -357,12 +457,12 @@ def unbroken() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def print_unused(screen: Console, columns: Sequence[str]) -> None:
+def print_unused(screen: Screen, columns: Sequence[str]) -> None:
     """Say which columns of the tables a study does not use, if there are any.
 
     Parameters
     ----------
-    screen : Console
+    screen : Screen
     columns : sequence of str
         Their names; R's row names may have none.
     """
@@ -370,82 +470,4 @@ def print_unused(screen: Console, columns: Sequence[str]) -> None:
         are = "is" if len(columns) == 1 else "are"
         names = listed([name or "(no name)" for name in columns])
         told = f"{counted(len(columns), 'column')} of your tables {are} not used: {names}."
-        screen.print(Text(told), soft_wrap=True)
-
-
-# Progress -----------------------------------------------------------------------------------
-
-
-#: Seconds between two lines about the fits of one source, where nothing can be drawn anew.
-_LINE_EVERY = 10.0
-
-
-def _progress_kind(*, quiet: bool) -> str:
-    """How to show progress on standard error: "none", as "lines", or "drawn" on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        return "none"
-    return "lines" if is_plain() else "drawn"
-
-
-@contextmanager
-def working(text: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner that says what is being done, on standard error, only on a terminal.
-
-    It gives a function that says how far it is.
-    """
-    screen, kind, said = console(stderr=True), _progress_kind(quiet=quiet), printable(text)
-    if kind == "lines":
-        screen.print(Text(said), soft_wrap=True)
-    if kind != "drawn":
-        yield lambda _: None
-        return
-    with screen.status(Text(said)) as status:
-        yield lambda far: status.update(Text(f"{said}: {printable(far)}"))
-
-
-@contextmanager
-def site_progress(
-    n_sources: int, *, quiet: bool, first: str = "starting"
-) -> Iterator[Callable[[str, str, str], None]]:
-    """A bar that names the site and the phase, on standard error, only on a terminal.
-
-    Parameters
-    ----------
-    n_sources : int
-    quiet : bool
-    first : str
-        What is done before the first source is asked.
-    """
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    screen, kind = console(stderr=True), _progress_kind(quiet=quiet)
-    labels = {
-        "risk": "phase 1 of 3, risk numbers",
-        "search": "phase 1 of 3, more candidates",
-        "model": "phase 2 of 3, one model",
-        "examine": "phase 3 of 3, the others' models",
-        "again": "phase 3 of 3, without a useless model",
-    }
-    text = TextColumn("{task.description}", markup=False)
-    left = TextColumn("{task.completed:.0f} of {task.total:.0f} steps")
-    columns = (SpinnerColumn(), text, BarColumn(), left, TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True, disable=kind != "drawn") as bar:
-        if kind == "lines":
-            screen.print(Text(first))
-        task, printed = bar.add_task(first, total=3 * n_sources), time.monotonic()
-
-        def advance(phase: str, source: str, state: str) -> None:
-            nonlocal printed
-            phase, _, far = phase.partition(": ")
-            said = f"{labels[phase]}{far and f', {far}'}: {printable(source)}"
-            fits = "" if state in ("started", "done") else f", {state}"
-            bar.update(task, description=f"{said}{fits}", advance=float(state == "done"))
-            if (
-                kind == "lines"
-                and state != "done"
-                and (not fits or time.monotonic() - printed > _LINE_EVERY)
-            ):
-                screen.print(Text(f"{said}{fits}"), soft_wrap=True)
-                printed = time.monotonic()
-
-        yield advance
+        screen.say(told)

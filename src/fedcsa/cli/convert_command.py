@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.text import Text
-
-from fedcsa.cli.common import Json, Output, Quiet, named_errors, out_option, unbroken
-from fedcsa.cli.declared import argument, option
+from fedcsa.cli.common import Output, argument, option, out_option, unbroken
 from fedcsa.errors import StudyError
 
 
-@named_errors
 def convert(
+    output: Output,
     model: Annotated[
         Path,
         argument(
@@ -28,8 +25,6 @@ def convert(
             help="Names of the model's columns as studies call them, in their order, with commas.",
         ),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Bring a fitted model into a format of ours, which holds no code and may travel.
 
@@ -64,5 +59,4 @@ def convert(
         with unbroken():
             write_model(out, found)
         told |= {"columns": len(found.columns)}
-    line = f"Model of {told['columns']} columns in {out}"
-    Output(json, quiet).answer(told, lambda screen: screen.print(Text(line), soft_wrap=True), out)
+    output.tell(told, f"Model of {told['columns']} columns in {out}", out)

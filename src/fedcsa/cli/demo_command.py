@@ -10,20 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.text import Text
-
-from fedcsa.cli.common import (
-    Json,
-    NoReport,
-    Output,
-    Quiet,
-    named_errors,
-    out_option,
-    site_progress,
-    unbroken,
-)
-from fedcsa.cli.declared import option
+from fedcsa.cli.common import NoReport, Output, Screen, Seed, out_option, unbroken
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import ResultError
 from fedcsa.words import interval, listed, number, percent
@@ -43,16 +30,14 @@ METHODS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-@named_errors
 def demo(
+    output: Output,
     out: Annotated[
         Path | None,
         out_option("DIR", "Also write the tables, a study file and the result into this folder."),
     ] = None,
-    seed: Annotated[int, option(metavar="N", help="Draws the patients and the folds.", min=0)] = 1,
+    seed: Seed = 1,
     no_report: NoReport = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show the method on five simulated hospitals with outcomes and a new one without.
 
@@ -74,7 +59,7 @@ def demo(
     drawn = consortium(seed)
     study = demo_study(drawn, seed)
     results: dict[str, Adaptation] = {}
-    with site_progress(len(METHODS) * len(drawn.sources), quiet=quiet) as progress:
+    with output.progress(len(METHODS) * len(drawn.sources)) as progress:
         for method, options in METHODS.items():
             results[method] = _adapt(study, drawn, options, progress)
     truth = {method: _true_risk(result, drawn) for method, result in results.items()}
@@ -83,13 +68,13 @@ def demo(
             _write(out, study, drawn, results["validated"])
             line = report_line(out / "result", unwanted=no_report)
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         _print(screen, drawn, results, truth)
         if out is not None:
             _print_next(screen, out, line)
 
     content = {m: {**view_of(results[m]).to_json(), "true_risk": truth[m]} for m in METHODS}
-    Output(json, quiet).answer(content, show, out)
+    output.answer(content, show, out)
 
 
 def _refuse_other_files(out: Path) -> None:
@@ -102,9 +87,9 @@ def _refuse_other_files(out: Path) -> None:
         )
 
 
-def _print_next(screen: Console, out: Path, report: str) -> None:
+def _print_next(screen: Screen, out: Path, report: str) -> None:
     written = f"\nWritten to {out}: a study file, the tables, a result. {report}. Now try:"
-    screen.print(Text(written), soft_wrap=True)
+    screen.say(written)
     for line in (
         f"run {out}/study.toml --out {out}/again",
         f"backtest {out}/study.toml --result {out}/result",
@@ -113,7 +98,7 @@ def _print_next(screen: Console, out: Path, report: str) -> None:
         f"report {out}/result --open",
         f"ledger {out}/result",
     ):
-        screen.print(Text(f"  {_program()} {line}", style="bold"), soft_wrap=True)
+        screen.say(f"  {_program()} {line}", style="bold")
 
 
 def _program() -> str:
@@ -178,7 +163,7 @@ def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> No
 
 
 def _print(
-    screen: Console, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
+    screen: Screen, drawn: Consortium, results: dict[str, Adaptation], truth: dict[str, float]
 ) -> None:
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.terminal import print_table, print_view

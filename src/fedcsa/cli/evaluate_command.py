@@ -5,23 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fedcsa.cli.common import (
-    Changes,
-    Json,
-    NoReport,
-    Quiet,
-    StudyFile,
-    load_study,
-    named_errors,
-    out_option,
-)
-from fedcsa.cli.declared import option
+from fedcsa.cli.common import Changes, NoReport, Output, ResultOut, StudyFile, load_study, option
 from fedcsa.cli.run_command import run_and_show
 from fedcsa.errors import StudyError
 
 
-@named_errors
 def evaluate(
+    output: Output,
     study: StudyFile,
     model: Annotated[
         Path | None,
@@ -30,18 +20,13 @@ def evaluate(
             help="Another model than the file's: a formula (.toml), or what fedcsa convert wrote.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        out_option("DIR", "Folder for the result; by default STUDY-result, after the file."),
-    ] = None,
+    out: ResultOut = None,
     stream: Annotated[
         bool,
         option("--stream", help="Read the sources' tables in batches and never hold them."),
     ] = False,
     changes: Changes = None,
     no_report: NoReport = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Judge a model that exists already, at a site without outcomes.
 
@@ -66,4 +51,4 @@ def evaluate(
             'name = "given" in [model], name a file with --model, or use: fedcsa run'
         )
     folder = out or Path(f"{study.stem}-result")
-    run_and_show(loaded, folder, (), stream, no_report=no_report, json=json, quiet=quiet)
+    run_and_show(output, loaded, folder, (), stream, no_report=no_report)

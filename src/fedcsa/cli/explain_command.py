@@ -6,12 +6,10 @@ import re
 from typing import Annotated, Any
 
 from click.shell_completion import CompletionItem
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors
-from fedcsa.cli.declared import argument
+from fedcsa.cli.common import Output, Screen, argument
 from fedcsa.errors import ParameterError, unknown
 from fedcsa.findings import CATALOGUE, SEVERITIES
 from fedcsa.glossary import glossary
@@ -26,8 +24,8 @@ def _offered(context: object, parameter: object, begun: str) -> list[CompletionI
     return [CompletionItem(name, help=meaning) for name, meaning in offered]
 
 
-@named_errors
 def explain(
+    output: Output,
     name: Annotated[
         str | None,
         argument(
@@ -36,8 +34,6 @@ def explain(
             shell_complete=_offered,
         ),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Say what a finding means, the rule of a refusal, or a word, and what to do about it.
 
@@ -54,14 +50,14 @@ def explain(
     """
     known = _all()
     if name is None:
-        Output(json, quiet).answer(known, lambda screen: _list(screen, known))
+        output.answer(known, lambda screen: _list(screen, known))
         return
     found = {key: about for key, about in known.items() if _bare(name) in map(_bare, _names(key))}
     if name in known and name != _bare(name):  # spelled in full: that one alone
         found = {name: known[name]}
     if not found:
         raise ParameterError(_misspelt(name, known))
-    Output(json, quiet).answer(found, lambda screen: _print(screen, found))
+    output.answer(found, lambda screen: _print(screen, found))
 
 
 def _names(key: str) -> list[str]:
@@ -108,7 +104,7 @@ def _misspelt(name: str, known: dict[str, Any]) -> str:
     )
 
 
-def _print(screen: Console, found: dict[str, dict[str, str]]) -> None:
+def _print(screen: Screen, found: dict[str, dict[str, str]]) -> None:
     for place, (name, about) in enumerate(found.items()):
         screen.print(Text.assemble("\n" if place else "", (name, "bold"), f" ({about['kind']})"))
         screen.print(Text(about["meaning"]))
@@ -117,7 +113,7 @@ def _print(screen: Console, found: dict[str, dict[str, str]]) -> None:
                 screen.print(Text(f"{begin}{about[key]}"))
 
 
-def _list(screen: Console, known: dict[str, dict[str, str]]) -> None:
+def _list(screen: Screen, known: dict[str, dict[str, str]]) -> None:
     for title, kinds in (("Findings", SEVERITIES), ("Rules of refusals and errors", ("rule",))):
         shown = Table(title=title, title_justify="left", title_style="bold", box=None)
         for heading in ("name", "meaning") if kinds == ("rule",) else ("name", "kind", "meaning"):

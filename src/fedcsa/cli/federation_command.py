@@ -5,27 +5,24 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import click
 from click.exceptions import Exit
-from rich.console import Console
 from rich.text import Text
 
 from fedcsa.cli.common import (
     EXIT_INPUT,
-    Json,
     Output,
     PasswordFile,
-    Quiet,
+    Screen,
+    Seed,
+    argument,
     asking,
-    named_errors,
+    option,
     unbroken,
-    working,
 )
-from fedcsa.cli.declared import argument, option
 from fedcsa.cli.program import Group
 from fedcsa.errors import ProtocolError, ResultError, StudyError
 from fedcsa.words import printable
@@ -39,9 +36,9 @@ KitFolder = Annotated[Path, argument(metavar="KIT", help="A start-up kit, as pro
 
 
 @federation.adds
-@named_errors
 def init(
-    file: FederationFile = Path("federation.toml"), json: Json = False, quiet: Quiet = False
+    output: Output,
+    file: FederationFile = Path("federation.toml"),
 ) -> None:
     """Write a commented federation file to fill in.
 
@@ -60,19 +57,17 @@ def init(
     with unbroken():
         file.write_text(FEDERATION_TEMPLATE.format(name=name[:60]), encoding="utf-8")
     told = f"Written to {file}. Fill it in, then: fedcsa federation provision {file}"
-    Output(json, quiet).answer({"file": str(file)}, _telling(told), file)
+    output.tell({"file": str(file)}, told, file)
 
 
 @federation.adds
-@named_errors
 def provision(
+    output: Output,
     file: FederationFile = Path("federation.toml"),
     out: KitsFolder = Path("kits"),
     days: Days = 360,
     password: Password = False,
     password_file: PasswordFile = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Make one start-up kit per participant, with every protection switched on.
 
@@ -93,14 +88,14 @@ def provision(
     from fedcsa.federation.flare.kits import provision as make
 
     secret = asking(password_file, twice=True)() if password or password_file else ""
-    with working("making keys and certificates", quiet=quiet), unbroken():
+    with output.working("making keys and certificates"), unbroken():
         kits = make(described, out, days=days, password=secret)
         packed = [_packed(kit) for kit in kits]
     lines = [f"New kits in {out}: {len(kits)}"]
     lines += [f"  {kit['archive']}\n    {kit['fingerprint']}" for kit in packed]
     lines += [_COMPARE] if packed else []
     lines.append(f"Keep {out / AUTHORITY} to yourself: it holds the key that makes certificates.")
-    Output(json, quiet).answer({"kits": packed}, _telling("\n".join(lines)), out)
+    output.tell({"kits": packed}, "\n".join(lines), out)
 
 
 #: What to do with the numbers under the names of the archives.
@@ -120,8 +115,8 @@ def _packed(kit: Path) -> dict[str, str]:
 
 
 @federation.adds
-@named_errors
 def install(
+    output: Output,
     archive: Annotated[Path, argument(metavar="ARCHIVE", help="A kit, NAME.zip.")],
     out: Annotated[
         Path | None,
@@ -131,8 +126,6 @@ def install(
         str | None,
         option(metavar="NUMBER", help="As the sender told it; without it you are asked."),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Unpack a kit that came as one file, after its fingerprint was compared.
 
@@ -157,7 +150,7 @@ def install(
         about = came.unpack(folder)
     told = f"The kit of {about.participant} ({about.role}) is in {folder}. Delete {archive}."
     content = {"kit": str(folder), "participant": about.participant, "role": about.role}
-    Output(json, quiet).answer(content, _telling(printable(told)), folder)
+    output.tell(content, printable(told), folder)
 
 
 def _told(fingerprint: str) -> str:
@@ -173,16 +166,14 @@ def _told(fingerprint: str) -> str:
 
 
 @federation.adds
-@named_errors
 def renew(
+    output: Output,
     name: Annotated[str, argument(metavar="NAME", help="A site, a user, or the host.")],
     file: FederationFile = Path("federation.toml"),
     out: KitsFolder = Path("kits"),
     days: Days = 360,
     password: Password = False,
     password_file: PasswordFile = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Make the kit of one participant anew, with a new key and certificate; nobody else's changes.
 
@@ -201,21 +192,19 @@ def renew(
     from fedcsa.federation.flare.kits import renew as make
 
     secret = asking(password_file, twice=True)() if password or password_file else ""
-    with working("making a key and a certificate", quiet=quiet), unbroken():
+    with output.working("making a key and a certificate"), unbroken():
         kit = make(described, out, name, days=days, password=secret)
         packed = _packed(kit)
     told = f"A new kit for {name}. Every other kit stays as it is.\n  {packed['archive']}\n"
     told += f"    {packed['fingerprint']}\n{_COMPARE}"
-    Output(json, quiet).answer(packed, _telling(told), kit)
+    output.tell(packed, told, kit)
 
 
 @federation.adds
-@named_errors
 def deny(
+    output: Output,
     name: Annotated[str, argument(metavar="NAME", help="Whose certificates no longer count.")],
     out: KitsFolder = Path("kits"),
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Take back every certificate that a participant has had so far.
 
@@ -235,16 +224,14 @@ def deny(
     with unbroken():
         path = take_back(out, name)
     told = f"Written to {path}. Every site and lead puts it into its own kit, beside kit.json."
-    Output(json, quiet).answer({"file": str(path)}, _telling(told), path)
+    output.tell({"file": str(path)}, told, path)
 
 
 @federation.adds
-@named_errors
 def serve(
+    output: Output,
     kit: KitFolder,
     password_file: PasswordFile = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Run the server of a federation in the foreground, until Ctrl-C.
 
@@ -275,7 +262,7 @@ def serve(
         EngineProcess(kit, about) as process,
         until_stopped() as stopped,
     ):
-        Output(json, quiet).line(
+        output.line(
             {"federation": about.federation, "port": about.port, "text": "serving"},
             f"serving {about.federation} on port {about.port}",
         )
@@ -289,12 +276,10 @@ def serve(
 
 
 @federation.adds
-@named_errors
 def doctor(
+    output: Output,
     kit: KitFolder,
     data: Annotated[Path | None, option(metavar="SITE", help="The site's own file.")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Check a kit, the way to the server, and a site's file; say what is wrong and how to mend it.
 
@@ -310,32 +295,30 @@ def doctor(
     require_engine()
     from fedcsa.federation.flare.doctor import check_kit
 
-    with working("examining", quiet=quiet):
+    with output.working("examining"):
         checks = check_kit(kit, data)
     problems = [text for _, ok, text in checks if not ok]
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         for what, ok, text in checks:
             mark = ("ok  ", "green") if ok else ("bad ", "bold red")
-            if not (ok and quiet):
+            if not (ok and output.quiet):
                 screen.print(Text.assemble(mark, printable(f"{what}: {text}")), soft_wrap=True)
 
     content = {"checks": [{"what": w, "ok": ok, "text": t} for w, ok, t in checks]}
-    Output(json, quiet and not problems).answer(content, show)
+    Output(output.json, output.quiet and not problems).answer(content, show)
     if problems:
         raise Exit(EXIT_INPUT)
 
 
 @federation.adds
-@named_errors
 def demo(
+    output: Output,
     out: Annotated[
         Path,
         option("--out", "-o", metavar="DIR", help="A new folder for kits, sites and the result."),
     ] = Path("federation-demo"),
-    seed: Annotated[int, option(metavar="N", help="Draws the patients and the folds.", min=0)] = 1,
-    json: Json = False,
-    quiet: Quiet = False,
+    seed: Seed = 1,
 ) -> None:
     """Run a whole federation on this machine: a server, a target, four sources, mutual TLS.
 
@@ -353,10 +336,6 @@ def demo(
 
     if out.exists() and any(out.iterdir()):
         raise ResultError(f"The folder {str(out)!r} is not empty. Choose another.")
-    code = run_demo(out, Output(json, quiet), seed)
+    code = run_demo(out, output, seed)
     if code:
         raise Exit(code)
-
-
-def _telling(text: str) -> Callable[[Console], None]:
-    return lambda screen: screen.print(Text(text), soft_wrap=True)

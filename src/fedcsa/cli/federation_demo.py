@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from fedcsa.cli.common import Output
+from fedcsa.cli.common import Output, Screen
 from fedcsa.cli.demo_command import demo_study
 from fedcsa.data.synthetic import FEATURES, consortium
 from fedcsa.data.tables import write_table
@@ -65,15 +64,15 @@ def tell_what_left(out: Path, sites: list[str], code: int, output: Output) -> No
     output.answer(content, lambda screen: _print(screen, rows, out), out / "result")
 
 
-def _print(screen: Console, rows: list[dict[str, Any]], out: Path) -> None:
+def _print(screen: Screen, rows: list[dict[str, Any]], out: Path) -> None:
     table = Table("site", "message", "to")
     for heading in ("numbers", "bytes"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*("—" if value is None else str(value) for value in row.values()))
     screen.print(table)
-    screen.print(_CONCLUSION, soft_wrap=True)
-    screen.print(f"In full: fedcsa ledger {out}/abbey/site.toml --fields", soft_wrap=True)
+    screen.say(_CONCLUSION)
+    screen.say(f"In full: fedcsa ledger {out}/abbey/site.toml --fields")
 
 
 def _what_left(out: Path, sites: list[str]) -> list[dict[str, Any]]:

@@ -6,25 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.text import Text
-
 from fedcsa.cli.common import (
-    Json,
     Output,
-    Quiet,
     ResultFolder,
     RowsPlace,
     RowsQuery,
     RowsSheet,
-    named_errors,
+    Screen,
+    option,
     out_option,
     place_of,
     shown_place,
     unbroken,
-    working,
 )
-from fedcsa.cli.declared import option
 from fedcsa.cli.predict_command import result_columns
 from fedcsa.errors import TableError
 
@@ -37,8 +31,8 @@ if TYPE_CHECKING:
 SIZES = (20, 50, 100)
 
 
-@named_errors
 def followup(
+    output: Output,
     result: ResultFolder,
     rows: RowsPlace,
     n: Annotated[int, option("--n", metavar="N", min=1, help="How many rows to draw.")] = 30,
@@ -49,8 +43,6 @@ def followup(
     ] = False,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Draw rows of the target whose outcomes are worth finding out, and say what they will tell.
 
@@ -71,7 +63,7 @@ def followup(
 
     if out.exists():
         raise TableError(f"{str(out)!r} already exists. Delete it or choose another name: --out")
-    with working(f"reading {shown_place(rows)}", quiet=quiet):
+    with output.working(f"reading {shown_place(rows)}"):
         adaptation = load_result(result)
         columns = result_columns(result, adaptation)
         outcome = outcome_of(columns).name
@@ -101,7 +93,7 @@ def followup(
         "known": 0 if last is None else last.n_rows,
         "expected": _expected(adaptation, last),
     }
-    Output(json, quiet).answer(content, lambda screen: _show(screen, content, result), out)
+    output.answer(content, lambda screen: _show(screen, content, result), out)
 
 
 #: Why outcomes can widen an interval.
@@ -145,7 +137,7 @@ def _expected(adaptation: Any, last: Update | None) -> list[dict[str, float]]:
     return found
 
 
-def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
+def _show(screen: Screen, content: dict[str, Any], result: Path) -> None:
     """Where the list is, and how wide the interval will be."""
     from fedcsa.answer.measure_words import loss_words_of
     from fedcsa.answer.result_tables import Table
@@ -153,11 +145,11 @@ def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
     from fedcsa.answer.terminal import print_table
 
     many = f"{content['rows']} of {content['of']} rows, drawn at random, in {content['file']}"
-    screen.print(Text(many), soft_wrap=True)
+    screen.say(many)
     told = f"Fill in the column {content['outcome']!r}; leave it empty where it is not known."
-    screen.print(Text(told), soft_wrap=True)
+    screen.say(told)
     if content["row_number"]:
-        screen.print(Text("Row number 1 is the first row below the header."), soft_wrap=True)
+        screen.say("Row number 1 is the first row below the header.")
     if content["expected"]:
         words = loss_words_of(load_result(result).plan)
         rows, before = [], content["known"]
@@ -172,6 +164,6 @@ def _show(screen: Console, content: dict[str, Any], result: Path) -> None:
         title = f"How wide the interval will be: {words.title}"
         print_table(screen, Table(title, ("outcomes", "interval", "of the promised"), rows, ()))
         if any(line["upper"] - line["lower"] > width for line in content["expected"]):
-            screen.print(Text(_WIDER), soft_wrap=True)
+            screen.say(_WIDER)
     then = " ".join(["fedcsa update", str(result), *content["lists"]])
-    screen.print(Text(f"\nThen: {then}"), soft_wrap=True)
+    screen.say(f"\nThen: {then}")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import Json, Output, Quiet, named_errors
-from fedcsa.cli.declared import argument, option
-from fedcsa.cli.message_tables import fields_table
+from fedcsa.cli.common import Output, Screen, argument, option
 from fedcsa.errors import ResultError, unknown
 from fedcsa.words import printable
 
@@ -22,16 +20,14 @@ if TYPE_CHECKING:
     from fedcsa.messages.policy import LedgerEntry, Policy
 
 
-@named_errors
 def ledger(
+    output: Output,
     result: Annotated[
         Path,
         argument(metavar="RESULT", help="A result folder; or a site's file or state folder."),
     ],
     site: Annotated[str | None, option(metavar="NAME", help="Only this site.")] = None,
     fields: Annotated[bool, option("--fields", help="Every field of every message.")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show what left which site: every message, its size and its hash.
 
@@ -47,7 +43,7 @@ def ledger(
     """
     from fedcsa.answer.store import load_ledgers
 
-    output, found = Output(json, quiet), _state_of(result)
+    output, found = output, _state_of(result)
     if found is not None:
         _show_site(*found, output, fields=fields)
         return
@@ -56,7 +52,7 @@ def ledger(
         raise ResultError(unknown("site", site, ledgers))
     ledgers = {name: entries for name, entries in ledgers.items() if site in (None, name)}
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         for name, entries in ledgers.items():
             screen.print(_table(f"What left {name}", [_cells(entry) for entry in entries]))
             if fields:
@@ -93,7 +89,7 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
     lines, cohorts, targets = log.sent, cohort_accounts(log, days), briefs_by_target(log, days)
     tried = {x["sha256"]: x["certificate"] for x in log.events if x["event"] == "certified"}
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         site = lines[0].entry.site if lines else "this site"
         once = [_cells(li.entry, what, li.numbers) for li, what in without_repeats(lines)]
         screen.print(_table(f"What left {site}", once))
@@ -102,7 +98,7 @@ def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) ->
         left = sum(line.entry.n_bytes + line.envelope_bytes for line in lines)
         screen.print(f"{len(lines)} messages, {left} bytes with envelopes; the chain is intact.")
         for sentence in told_sentences(log, policy):
-            screen.print(Text(sentence), soft_wrap=True)
+            screen.say(sentence)
 
     content = {
         "messages": [
@@ -140,7 +136,7 @@ def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Table:
 
 
 def _print_fields(
-    screen: Console, entries: Sequence[LedgerEntry], tried: Mapping[str, Mapping[str, Any]]
+    screen: Screen, entries: Sequence[LedgerEntry], tried: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Every field of every message, and what attacks on a model had reached before it left."""
     from fedcsa.site.account import attack_sentences
@@ -154,4 +150,41 @@ def _print_fields(
         ]
         screen.print(fields_table(title, rows))
         for sentence in attack_sentences(tried[entry.sha256]) if entry.sha256 in tried else ():
-            screen.print(Text(f"  {sentence}"), soft_wrap=True)
+            screen.say(f"  {sentence}")
+
+
+#: Characters of a field's name on one line: the other columns need the rest of 80.
+WIDEST_NAME = 24
+
+
+def fields_table(title: str, rows: Iterable[Sequence[str]]) -> Table:
+    """One line a field: its name, how many numbers it has, what it is and what it is made from.
+
+    Parameters
+    ----------
+    title : str
+        With the recipient.
+    rows : iterable of (field, numbers, what it is, computed from)
+    """
+    table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("field", no_wrap=True)
+    table.add_column("numbers", no_wrap=True, justify="right")
+    for heading in ("what it is", "computed from"):
+        table.add_column(heading, overflow="fold")
+    for name, *cells in rows:
+        table.add_row(Text(broken_name(name)), *map(Text, cells))
+    return table
+
+
+def broken_name(name: str) -> str:
+    """A long name over several lines, broken where its words end.
+
+    >>> broken_name("model.standardscaler__ridge.coefficients").split(chr(10))
+    ['model.standardscaler__', 'ridge.coefficients']
+    """
+    lines = [""]
+    for part in re.findall(rf"[^._]{{1,{WIDEST_NAME}}}[._]*|[._]+", name):
+        if lines[-1] and len(lines[-1]) + len(part) > WIDEST_NAME:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)

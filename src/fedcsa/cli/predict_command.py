@@ -9,24 +9,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.text import Text
-
 from fedcsa.cli.common import (
-    Json,
     Output,
-    Quiet,
     ResultFolder,
     RowsPlace,
     RowsQuery,
     RowsSheet,
-    named_errors,
+    option,
     out_option,
     place_of,
     print_json,
     shown_place,
-    working,
 )
-from fedcsa.cli.declared import option
 from fedcsa.errors import ResultError
 from fedcsa.words import count
 
@@ -35,8 +29,8 @@ if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation
 
 
-@named_errors
 def predict(
+    output: Output,
     result: ResultFolder,
     rows: RowsPlace,
     out: Annotated[
@@ -55,8 +49,6 @@ def predict(
     ] = None,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Predict new rows with the model of a result.
 
@@ -82,11 +74,11 @@ def predict(
     where = place_of(rows, query, sheet)
     adaptation = load_result(result)
     columns = result_columns(result, adaptation)
-    with working(f"predicting {shown_place(rows)}", quiet=quiet) as say:
+    with output.working(f"predicting {shown_place(rows)}") as say:
         pieces = predicted_batches(columns, adaptation, where, keep=keep or (), level=interval)
         with closing(pieces):
             told = _told(pieces, open_table(where).n_rows(), say)
-            _write(told, out, json=json, quiet=quiet)
+            _write(output, told, out)
 
 
 def _told(
@@ -100,13 +92,11 @@ def _told(
         say(f"{count(done)}{of} rows")
 
 
-def _write(
-    pieces: Iterable[Mapping[str, Any]], out: Path | None, *, json: bool, quiet: bool
-) -> None:
+def _write(output: Output, pieces: Iterable[Mapping[str, Any]], out: Path | None) -> None:
     """Write predictions to a file, or all at once as JSON, or as CSV to standard output."""
     from fedcsa.data.tables import TableWriter, writing_table
 
-    if out is None and json:
+    if out is None and output.json:
         print_json(_joined(pieces))
     elif out is None:
         with closing(TableWriter(sys.stdout.buffer, ".csv")) as writer:
@@ -118,11 +108,7 @@ def _write(
             for piece in pieces:
                 writer.write(piece)
                 n_rows += len(piece["prediction"])
-        Output(json, quiet).answer(
-            {"file": str(out), "rows": n_rows},
-            lambda screen: screen.print(Text(f"{n_rows} predictions in {out}"), soft_wrap=True),
-            out,
-        )
+        output.tell({"file": str(out), "rows": n_rows}, f"{n_rows} predictions in {out}", out)
 
 
 def _joined(pieces: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -19,14 +19,33 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fedcsa.cli.common import EXIT_INTERRUPTED, console, fail, nobody_reads, report_error
-from fedcsa.cli.declared import Declared
+from fedcsa.cli.common import (
+    EXIT_INTERRUPTED,
+    Declared,
+    Output,
+    console,
+    fail,
+    named_errors,
+    nobody_reads,
+    report_error,
+)
 from fedcsa.errors import unknown
 
 EXIT_USAGE = 2
 _EXAMPLES = re.compile(r"\n+Examples\n-+\n")
 #: Both ask for help, in every command.
 _HELP = {"help_option_names": ["-h", "--help"]}
+#: Options of every command.
+_EVERYWHERE = (
+    click.Option(
+        ["json", "--json"], is_flag=True, help="Print one JSON document on standard output instead."
+    ),
+    click.Option(
+        ["quiet", "--quiet", "-q"],
+        is_flag=True,
+        help="Print errors only, and where a result was written.",
+    ),
+)
 #: In which a shell says that it wants to know how a command line may go on.
 COMPLETE_VARIABLE = "_FEDCSA_COMPLETE"
 _Function = TypeVar("_Function", bound=Callable[..., None])
@@ -46,7 +65,10 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command whose docstring ends with examples; its help shows them last.
+    """A function as a command: it answers through its first parameter, an `Output`.
+
+    Its docstring ends with examples; the help shows them last. Every command has the options
+    that its output follows, and ends with the exit code of an error.
 
     Attributes
     ----------
@@ -58,9 +80,9 @@ class Command(click.Command):
         text, *block = _EXAMPLES.split(inspect.getdoc(function) or "", maxsplit=1)
         self.examples = [line.strip() for part in block for line in part.splitlines()]
         hints = get_type_hints(function, include_extras=True)
-        about = inspect.signature(function).parameters.values()
+        _, *about = inspect.signature(function).parameters.values()
         params = [_parameter(one.name, hints[one.name], one.default) for one in about]
-        super().__init__(name, _HELP, _with_lists(function), params, _unwrapped(text))
+        super().__init__(name, _HELP, _run(function), [*params, *_EVERYWHERE], _unwrapped(text))
 
     def get_help(self, ctx: click.Context) -> str:
         """The help, then the examples."""
@@ -226,13 +248,15 @@ def _click_type(one: type, least: int | None) -> Any:
     return click.Path(path_type=Path) if one is Path else one
 
 
-def _with_lists(function: Callable[..., None]) -> Callable[..., None]:
-    """The function; several values come as a list, and none as its default."""
+def _run(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with its output; several values come as a list, and none as its default."""
 
-    def called(**given: Any) -> None:
+    def called(*, json: bool, quiet: bool, **given: Any) -> None:
         several = {name: list(value) for name, value in given.items() if isinstance(value, tuple)}
         empty = [name for name, value in several.items() if not value]
-        function(**{n: v for n, v in (given | several).items() if n not in empty})
+        values = {n: v for n, v in (given | several).items() if n not in empty}
+        with named_errors(json=json):
+            function(Output(json, quiet), **values)
 
     return called
 
@@ -335,6 +359,6 @@ def _refuse(error: click.UsageError, *, json: bool) -> int:
     report_error("UsageError", text, EXIT_USAGE, json=json)
     if context is not None:
         screen = console(stderr=True)
-        screen.print(Text(context.get_usage()), soft_wrap=True)
-        screen.print(Text(f"Help: {context.command_path} --help"), soft_wrap=True)
+        screen.say(context.get_usage())
+        screen.say(f"Help: {context.command_path} --help")
     return EXIT_USAGE

@@ -6,31 +6,17 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-from rich.text import Text
-
-from fedcsa.cli.common import (
-    Json,
-    Output,
-    Quiet,
-    ResultFolder,
-    named_errors,
-    out_option,
-    unbroken,
-    working,
-)
-from fedcsa.cli.declared import option
+from fedcsa.cli.common import Output, ResultFolder, option, out_option, unbroken
 from fedcsa.errors import FedCSAError
 
 
-@named_errors
 def report(
+    output: Output,
     result: ResultFolder,
     out: Annotated[
         Path | None, out_option("FILE", "The file; by default report.html in the folder.")
     ] = None,
     show: Annotated[bool, option("--open", help="Open it in the browser.")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write the report of a result: one HTML file that needs nothing else and asks no server.
 
@@ -47,12 +33,12 @@ def report(
     from fedcsa.answer.page import write_report
     from fedcsa.answer.store import CARD_FILE, CHECKLISTS_FILE, TABLES_FOLDER
 
-    with working("writing the report", quiet=quiet), unbroken():
+    with output.working("writing the report"), unbroken():
         path = write_report(result, out)
-    told = Text(f"Report in {path}\nModel card, checklists and tables in {result}")
+    told = f"Report in {path}\nModel card, checklists and tables in {result}"
     parts = {"card": CARD_FILE, "checklists": CHECKLISTS_FILE, "tables": TABLES_FOLDER}
     content = {"report": str(path)} | {key: str(result / name) for key, name in parts.items()}
-    Output(json, quiet).answer(content, lambda screen: screen.print(told, soft_wrap=True), path)
+    output.tell(content, told, path)
     if show:
         webbrowser.open(path.absolute().as_uri())
 

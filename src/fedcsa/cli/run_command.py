@@ -6,26 +6,22 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
 from rich.text import Text
 
 from fedcsa.cli.common import (
     Changes,
-    Json,
     NoReport,
     Output,
     Preset,
-    Quiet,
+    ResultOut,
+    Screen,
     StudyFile,
     Trust,
     follow,
     load_study,
-    named_errors,
-    out_option,
-    site_progress,
+    option,
     unbroken,
 )
-from fedcsa.cli.declared import option
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import FedCSAError, ResultError
 
@@ -34,13 +30,10 @@ if TYPE_CHECKING:
     from fedcsa.target.adaptation import Adaptation
 
 
-@named_errors
 def run(
+    output: Output,
     study: StudyFile,
-    out: Annotated[
-        Path | None,
-        out_option("DIR", "Folder for the result; by default STUDY-result, after the file."),
-    ] = None,
+    out: ResultOut = None,
     stream: Annotated[
         bool,
         option(
@@ -53,8 +46,6 @@ def run(
     changes: Changes = None,
     trust: Trust = None,
     no_report: NoReport = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Run a study whose tables are all on this machine, and write a result folder.
 
@@ -73,23 +64,23 @@ def run(
     fedcsa run study.toml --json > answer.json # for a program
     """
     loaded, folder = load_study(study, changes, preset), out or Path(f"{study.stem}-result")
-    run_and_show(loaded, folder, trust or (), stream, no_report=no_report, json=json, quiet=quiet)
+    run_and_show(output, loaded, folder, trust or (), stream, no_report=no_report)
 
 
 def run_and_show(
+    output: Output,
     loaded: Study,
     folder: Path,
     trusted: Collection[str],
     stream: bool,
     *,
     no_report: bool,
-    json: bool,
-    quiet: bool,
 ) -> None:
     """Run a study in this process, keep its result and show it.
 
     Parameters
     ----------
+    output : Output
     loaded : Study
     folder : Path
         Of the result.
@@ -99,8 +90,6 @@ def run_and_show(
         Read tables in batches and never hold them.
     no_report : bool
         Write no report.
-    json, quiet : bool
-        How to answer.
     """
     from fedcsa.answer.store import HISTORY, NO_MODELS, ROUNDS_FOLDER, keeps_models, save_result
     from fedcsa.answer.terminal import print_view
@@ -119,7 +108,7 @@ def run_and_show(
 
     try:
         n_sources, first = len(loaded.sources), "reading the tables"
-        with site_progress(n_sources, quiet=quiet, first=first) as progress:
+        with output.progress(n_sources, first) as progress:
             adaptation = loaded.run(
                 trusted_types=trusted,
                 stream=stream,
@@ -136,12 +125,12 @@ def run_and_show(
         raise type(error)(f"{error} {kept}") from None
     line, view = keep(adaptation), view_of(adaptation)
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         print_view(screen, view)
         screen.print(Text.assemble("\nResult in ", (str(folder), "bold")), soft_wrap=True)
-        screen.print(Text(line), soft_wrap=True)
+        screen.say(line)
         if not keeps_models(adaptation):
-            screen.print(Text(NO_MODELS), soft_wrap=True)
+            screen.say(NO_MODELS)
 
-    Output(json, quiet).answer(view.to_json(), show, folder)
+    output.answer(view.to_json(), show, folder)
     follow(adaptation.verdict)

@@ -6,32 +6,31 @@ import getpass
 import json as jsonlib
 import shlex
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
+import click
 from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import (
-    Json,
+    Force,
     Output,
     PasswordFile,
-    Quiet,
+    Screen,
     StudyFile,
     TablesQuery,
     TablesSheet,
+    argument,
     asking,
-    named_errors,
+    option,
     read_study_text,
     unbroken,
-    working,
 )
-from fedcsa.cli.declared import argument, option
-from fedcsa.cli.message_tables import fields_table
+from fedcsa.cli.ledger_command import fields_table
 from fedcsa.cli.program import Group
-from fedcsa.cli.site_page_command import Port, page, steward_page
 from fedcsa.errors import ProtocolError, ResultError, StudyError
 from fedcsa.words import printable
 
@@ -42,13 +41,90 @@ if TYPE_CHECKING:
 
 site = Group("site", "Run a site of a federation.")
 Data = Annotated[Path, option("--data", metavar="SITE", help="The site's own file.")]
+Port = Annotated[
+    int, option("--page-port", metavar="PORT", help="Of the page; by default a free one.")
+]
 SITE_FILE = Path("site.toml")
-site.adds(page)
+#: A running site is looked at so often, in seconds.
+_TICK = 0.2
 
 
 @site.adds
-@named_errors
+def page(
+    output: Output,
+    kit: Annotated[Path, argument(metavar="KIT", help="This site's start-up kit.")],
+    data: Data = SITE_FILE,
+    page_port: Port = 0,
+) -> None:
+    """Serve the steward's page on this machine, until Ctrl-C, for a site that runs or not.
+
+    The page shows what waits, what would leave and what left, and takes decisions. Prints a link
+    that opens it once; run the command again for another link. Only a browser on this machine
+    can open it.
+
+    Examples
+    --------
+    fedcsa site page kits/abbey --data site.toml
+    """
+    from fedcsa.federation.flare import require_engine
+
+    require_engine()
+    from fedcsa.federation.flare.kits import Kit
+    from fedcsa.federation.flare.process import until_stopped
+    from fedcsa.site.site_file import SiteFile
+
+    SiteFile.load(data)
+    about, output = Kit.load(kit), output
+    with until_stopped() as stopped, steward_page(kit, data, about, page_port, output):
+        while not stopped.wait(_TICK):
+            pass
+
+
+@contextmanager
+def steward_page(kit: Path, data: Path, about: Kit, port: int, output: Output) -> Iterator[None]:
+    """Serve the page of a site within a block, and say how to open it.
+
+    Parameters
+    ----------
+    kit, data : Path
+        The site's kit and its own file.
+    about : Kit
+    port : int
+        Zero for a free one.
+    output : Output
+    """
+    from fedcsa.loopback import require_page
+
+    require_page()
+    from fedcsa.federation.flare.doctor import engine_runs
+    from fedcsa.loopback.serving import served
+    from fedcsa.site.steward_page import StewardPage
+
+    shown = StewardPage(data, about.participant, lambda: engine_runs(kit), _user())
+    again = "For another link, run: fedcsa site page KIT --data SITE"
+    try:
+        with served(shown.views, again, port) as guard:
+            link = guard.new_link()
+            text = f"The page opens once, in a browser on this machine: {link}"
+            output.line({"page": link}, text)
+            if output.quiet and not output.json:
+                click.echo(link)
+            yield
+    finally:
+        shown.end()
+
+
+def _user() -> str:
+    """Who runs this command; empty where the system knows no name, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+@site.adds
 def init(
+    output: Output,
     table: Annotated[Path | None, argument(metavar="TABLE", help="This site's table.")] = None,
     study: Annotated[
         Path | None, option(metavar="STUDY", help="A study to hold the table against.")
@@ -58,9 +134,7 @@ def init(
     out: Annotated[
         Path, option("--out", "-o", metavar="FILE", help="The site file to write.")
     ] = SITE_FILE,
-    force: Annotated[bool, option("--force", help="Write over an older file.")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    force: Force = False,
 ) -> None:
     """Write a commented site file: its table, its columns, its policy.
 
@@ -90,25 +164,25 @@ def init(
     with unbroken():
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(draft.text, encoding="utf-8")
-    Output(json, quiet).answer(
+    output.answer(
         {"file": str(out), "role": draft.role, "notes": list(draft.notes)},
         lambda screen: _print_draft(screen, draft, out),
         out,
     )
 
 
-def _print_draft(screen: Console, draft: SiteDraft, out: Path) -> None:
+def _print_draft(screen: Screen, draft: SiteDraft, out: Path) -> None:
     if draft.role:
         screen.print(Text(f"In this study the site would be a {draft.role}."))
     for note in draft.notes:
-        screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
-    screen.print(Text(f"Written to {out}. The strict rules are in force."), soft_wrap=True)
-    screen.print(Text(f"What would leave: fedcsa site preview STUDY --data {out}"), soft_wrap=True)
+        screen.say(printable(note), "note: ", "yellow")
+    screen.say(f"Written to {out}. The strict rules are in force.")
+    screen.say(f"What would leave: fedcsa site preview STUDY --data {out}")
 
 
 @site.adds
-@named_errors
 def start(
+    output: Output,
     kit: Annotated[Path, argument(metavar="KIT", help="This site's start-up kit.")],
     data: Data = SITE_FILE,
     password_file: PasswordFile = None,
@@ -116,8 +190,6 @@ def start(
         bool, option("--page", help="Serve the steward's page, too: see fedcsa site page.")
     ] = False,
     page_port: Port = 0,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Run this site in the foreground, until Ctrl-C; say what it is doing.
 
@@ -147,7 +219,7 @@ def start(
         log.check_site(about.participant)
         log.check_kit(kit)
         port = page_port if with_page else None
-        _run_engine(kit, data, about, Status(folder), Output(json, quiet), port)
+        _run_engine(kit, data, about, Status(folder), output, port)
 
 
 def _check_kit(kit: Path, role: str) -> None:
@@ -195,7 +267,7 @@ def _run_engine(
                 study = f"{printable(line['study'])}: " if line["study"] else ""
                 output.line(line, f"{line['time'][11:19]} {study}{printable(line['text'])}")
             seen += len(lines)
-            time.sleep(0.2)
+            time.sleep(_TICK)
         ended = process.poll()
     (kit / PID).unlink(missing_ok=True)
     if not stopped.is_set():
@@ -205,15 +277,13 @@ def _run_engine(
 
 
 @site.adds
-@named_errors
 def preview(
+    output: Output,
     study: StudyFile,
     data: Data = SITE_FILE,
     values: Annotated[
         bool, option("--values", help="The values, too, rounded as they would leave.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show which numbers would leave this site in a study, over all three phases.
 
@@ -227,12 +297,12 @@ def preview(
     from fedcsa.site.preview import preview as look
     from fedcsa.site.site_file import SiteFile
 
-    with working("looking at what would leave", quiet=quiet):
+    with output.working("looking at what would leave"):
         found = look(read_study_text(study), SiteFile.load(data))
-    Output(json, quiet).answer(found, lambda screen: _print(screen, found, data, values))
+    output.answer(found, lambda screen: _print(screen, found, data, values))
 
 
-def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> None:
+def _print(screen: Screen, found: dict[str, Any], data: Path, values: bool) -> None:
     from fedcsa.site.account import STAND_IN, search_sentence
 
     screen.print(Text.assemble("Study ", (printable(found["study"]), "bold")))
@@ -247,14 +317,14 @@ def _print(screen: Console, found: dict[str, Any], data: Path, values: bool) -> 
     if found["messages"]:
         screen.print(Text("This site's file would let these leave, and nothing else."))
     if found["search"]:
-        screen.print(Text(search_sentence(found["search"])), soft_wrap=True)
+        screen.say(search_sentence(found["search"]))
     known = all(message["exact"] for message in found["messages"])
     if not known:
-        screen.print(Text(f"{STAND_IN} {_TO_SEE}"), soft_wrap=True)
+        screen.say(f"{STAND_IN} {_TO_SEE}")
     if found["role"] == "source" and found["messages"]:
         when = "at once" if known else "before their values are known"
         command = f"fedcsa site approve {shlex.quote(found['study'])} --data {data}"
-        screen.print(Text(f"To approve all of them {when}: {command}"), soft_wrap=True)
+        screen.say(f"To approve all of them {when}: {command}")
 
 
 #: What to do to see values, too.
@@ -275,7 +345,7 @@ def _message_table(message: dict[str, Any], values: bool) -> Table:
     return fields_table(title, rows)
 
 
-def _print_attacks(screen: Console, found: dict[str, Any]) -> None:
+def _print_attacks(screen: Screen, found: dict[str, Any]) -> None:
     """What attacks on this site's model reached, whether it would leave or not."""
     from fedcsa.site.account import attack_sentences
 
@@ -283,12 +353,12 @@ def _print_attacks(screen: Console, found: dict[str, Any]) -> None:
         return
     screen.print(Text("This site's own attacks on its model", style="bold"))
     for sentence in attack_sentences(found["certificate"], found["max_membership_auc"]):
-        screen.print(Text(f"  {sentence}"), soft_wrap=True)
+        screen.say(f"  {sentence}")
 
 
 @site.adds
-@named_errors
 def approve(
+    output: Output,
     study: Annotated[str, argument(metavar="STUDY", help="Name or id of the study.")],
     data: Data = SITE_FILE,
     refuse: Annotated[bool, option("--refuse", help="Refuse it instead.")] = False,
@@ -298,8 +368,6 @@ def approve(
     tell: Annotated[
         bool, option("--tell", help="Tell the target and the lead the reason of a refusal.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Let a study that waits at this site go on, or refuse it: once, for all its messages.
 
@@ -323,10 +391,7 @@ def approve(
     full = log.decide(study, decision, getpass.getuser(), reason, tell=tell)
     came = log.has_come(full)
     told = f"{decision}: {printable(full)}" + ("" if came else f"\n{_UNSEEN[decision]}")
-    Output(json, quiet).answer(
-        {"study": full, "decision": decision, "has_come": came},
-        lambda screen: screen.print(Text(told), soft_wrap=True),
-    )
+    output.tell({"study": full, "decision": decision, "has_come": came}, told)
 
 
 #: What follows where no study of that id has come.

@@ -13,17 +13,16 @@ from click.exceptions import Exit
 from rich.text import Text
 
 from fedcsa.cli.common import (
-    Json,
     Output,
     PasswordFile,
-    Quiet,
+    ResultOut,
     StudyFile,
+    argument,
     asking,
     fail,
-    named_errors,
+    option,
     read_study_text,
 )
-from fedcsa.cli.declared import argument, option
 from fedcsa.cli.program import Group
 from fedcsa.cli.study_init import init
 from fedcsa.cli.study_screen import StudyScreen, check_out, in_a_sentence, show_end
@@ -46,8 +45,8 @@ ShowPage = Annotated[
 
 
 @study.adds
-@named_errors
 def submit(
+    output: Output,
     study: Annotated[
         Path, argument(metavar="STUDY", help="The study file; its sources are sites.")
     ],
@@ -71,18 +70,8 @@ def submit(
     ] = "14d",
     no_wait: NoWait = False,
     page: ShowPage = False,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for the result; by default STUDY-result, after the file.",
-        ),
-    ] = None,
+    out: ResultOut = None,
     password_file: PasswordFile = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Run a study over the sites of a federation; the model stays at the target.
 
@@ -111,14 +100,14 @@ def submit(
     out = out or Path(f"{study.stem}-result")
     check_out(out)
     kept = new_kept(Shelf(kit), agreed, chosen, min_sources, deadline, out, wait)
-    output = Output(json, quiet)
-    screen = StudyScreen(quiet=quiet)
+    output = output
+    screen = StudyScreen(quiet=output.quiet)
     raise Exit(_ask_for([kept], kit, screen, output, password_file, no_wait, page))
 
 
 @study.adds
-@named_errors
 def watch(
+    output: Output,
     kit: Annotated[Path, option(metavar="KIT", help="The lead's start-up kit.")],
     study: Annotated[
         str | None,
@@ -131,8 +120,6 @@ def watch(
     no_wait: NoWait = False,
     page: ShowPage = False,
     password_file: PasswordFile = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Take up the studies that wait for approval, until each has ended; show where they are.
 
@@ -150,24 +137,22 @@ def watch(
     from fedcsa.federation.kept import Shelf, with_patience
 
     require_engine()
-    shelf, output = Shelf(kit), Output(json, quiet, lines=True)
+    shelf, output = Shelf(kit), Output(output.json, output.quiet, lines=True)
     studies = shelf.all() if study is None else [shelf.named(study)]
     if wait is not None:
         studies = [with_patience(kept, wait) for kept in studies]
     if not studies:
         output.say("No study waits here.")
         return
-    screen = StudyScreen(quiet=quiet or json, output=output)
+    screen = StudyScreen(quiet=output.quiet or output.json, output=output)
     raise Exit(_ask_for(studies, kit, screen, output, password_file, no_wait, page))
 
 
 @study.adds
-@named_errors
 def forget(
+    output: Output,
     study: Annotated[str, argument(metavar="STUDY", help="Name or id of the study.")],
     kit: Annotated[Path, option(metavar="KIT", help="The lead's start-up kit.")],
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Give up a study that waits: it is not asked for any more.
 
@@ -184,14 +169,13 @@ def forget(
     full = shelf.named(study).study
     with alone(shelf.folder(full)):
         shelf.remove(full)
-    Output(json, quiet).answer(
+    output.answer(
         {"study": full}, lambda screen: screen.print(Text(f"forgotten: {printable(full)}"))
     )
 
 
 @partial(study.adds, name="id")
-@named_errors
-def show_id(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
+def show_id(output: Output, study: StudyFile) -> None:
     """Show the full id of a study, by which a site can approve it before it comes.
 
     Reads the study file. Whoever has the same file sees the same id.
@@ -203,7 +187,7 @@ def show_id(study: StudyFile, json: Json = False, quiet: Quiet = False) -> None:
     from fedcsa.site.agreed import AgreedStudy
 
     full = AgreedStudy(read_study_text(study)).id
-    Output(json, quiet).answer({"study": full}, lambda screen: screen.print(Text(full)))
+    output.answer({"study": full}, lambda screen: screen.print(Text(full)))
 
 
 def _ask_for(

@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
 from rich.text import Text
 
 from fedcsa.cli.common import (
-    Json,
+    Force,
     Output,
-    Quiet,
+    Screen,
     TablesQuery,
     TablesSheet,
-    named_errors,
+    argument,
+    option,
     print_unused,
     unbroken,
-    working,
 )
-from fedcsa.cli.declared import argument, option
 from fedcsa.errors import ResultError, StudyError
 from fedcsa.words import printable
 
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from fedcsa.study.new_study import StudyDraft
 
 
-@named_errors
 def init(
+    output: Output,
     tables: Annotated[
         list[Path] | None,
         argument(metavar="TABLES", help="Tables with outcomes, one a source."),
@@ -65,9 +63,7 @@ def init(
     out: Annotated[
         Path, option("--out", "-o", metavar="FILE", help="The study file to write.")
     ] = Path("study.toml"),
-    force: Annotated[bool, option("--force", help="Write over an older file.")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    force: Force = False,
 ) -> None:
     """Write a study file that runs, from tables of this machine or from a data dictionary.
 
@@ -89,7 +85,7 @@ def init(
         raise ResultError(
             f"{str(out)!r} already exists. Choose another name with --out, or say --force."
         )
-    with working("looking at the columns", quiet=quiet):
+    with output.working("looking at the columns"):
         if dictionary is None:
             if source or federation:
                 raise StudyError("Sources are named after their tables: leave out --source.")
@@ -104,7 +100,7 @@ def init(
     with unbroken():
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, encoding="utf-8")
-    Output(json, quiet).answer(_plain(draft, out), lambda screen: _print(screen, draft, out), out)
+    output.answer(_plain(draft, out), lambda screen: _print(screen, draft, out), out)
 
 
 def _from_tables(
@@ -178,7 +174,7 @@ def _plain(draft: StudyDraft, out: Path) -> dict[str, Any]:
     }
 
 
-def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
+def _print(screen: Screen, draft: StudyDraft, out: Path) -> None:
     from rich.table import Table
 
     from fedcsa.study.new_study import why
@@ -186,7 +182,7 @@ def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
     outcome = draft.outcome
     kind = f"levels {', '.join(map(str, outcome.levels))}" if outcome.levels else "a number"
     told = f"Outcome {outcome.name!r}, {kind}: {draft.outcome_why}."
-    screen.print(Text(printable(told)), soft_wrap=True)
+    screen.say(printable(told))
     shown = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("column", "kind", "why"):
         shown.add_column(heading)
@@ -198,9 +194,9 @@ def _print(screen: Console, draft: StudyDraft, out: Path) -> None:
         )
     screen.print(shown)
     for note in draft.notes:
-        screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
+        screen.say(printable(note), "note: ", "yellow")
     print_unused(screen, draft.unused)
     then = f"fedcsa check {out}"
     if not draft.seen:  # the tables are at the sites
         then = f"fedcsa federation provision (once), and fedcsa study submit {out} --kit KIT"
-    screen.print(Text(f"\nWritten to {out}. Look at it, then: {then}"), soft_wrap=True)
+    screen.say(f"\nWritten to {out}. Look at it, then: {then}")

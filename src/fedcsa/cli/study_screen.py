@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +22,7 @@ from fedcsa.cli.common import (
     EXIT_REFUSED,
     EXIT_WAITING,
     Output,
+    Screen,
     code_of,
     console,
     fail,
@@ -77,7 +78,7 @@ class StudyScreen:
 
     def say(self, text: str) -> None:
         """Tell a person something, also one who wants no progress."""
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.say(text)
 
     def keep(self, progress: StudyProgress) -> None:
         """Let the page show where a study is; the terminal shows its end elsewhere."""
@@ -100,7 +101,7 @@ class StudyScreen:
             if (progress.study, name, text) not in self._said:
                 self._said.add((progress.study, name, text))
                 label = f"{head}, {name}" if head and name else head or name or "study"
-                self._console.print(Text(f"{label}: {text}"), soft_wrap=True)
+                self._console.say(f"{label}: {text}")
 
 
 def _name(progress: StudyProgress) -> str:
@@ -188,10 +189,10 @@ def _show_waiting(kept: Kept, kit: Path, output: Output) -> int:
 
     progress = progress_of(kept)
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         screen.print(_answers(dict(kept.sources)))
         text = f"{progress.text} Go on with: fedcsa study watch --kit {kit}"
-        screen.print(Text(printable(text)), soft_wrap=True)
+        screen.say(printable(text))
 
     output.answer({"outcome": "waiting", **asdict(progress)}, show)
     return EXIT_WAITING
@@ -211,9 +212,9 @@ def _show_told(told: Conclusion, kept: Kept, board: dict[str, Any], output: Outp
         line = report_line(out)
     answer = restore(jsonlib.loads(summary), out) if summary and told.outcome == "done" else None
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         _print(screen, plain, answer, out)
-        screen.print(Text(line), soft_wrap=True)
+        screen.say(line)
 
     output.answer(plain, show, out)
     if told.outcome != "done":
@@ -266,7 +267,7 @@ def check_out(out: Path) -> None:
         )
 
 
-def _print(screen: Console, plain: dict[str, Any], answer: Adaptation | None, out: Path) -> None:
+def _print(screen: Screen, plain: dict[str, Any], answer: Adaptation | None, out: Path) -> None:
     from fedcsa.answer.terminal import print_view
     from fedcsa.answer.view import view_of
 

@@ -10,23 +10,19 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import (
-    Json,
     Output,
-    Quiet,
     RowsPlace,
     RowsQuery,
     RowsSheet,
-    named_errors,
+    Screen,
+    option,
     place_of,
     shown_place,
-    working,
 )
-from fedcsa.cli.declared import option
 from fedcsa.errors import StudyError
 from fedcsa.words import listed, number, printable
 
@@ -44,8 +40,8 @@ NO_CORRELATIONS = (
 )
 
 
-@named_errors
 def table(
+    output: Output,
     rows: RowsPlace,
     study: Annotated[
         Path | None,
@@ -60,8 +56,6 @@ def table(
     ] = None,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show the rounded Table 1 that a target tells the sources, and write it.
 
@@ -80,7 +74,7 @@ def table(
     from fedcsa.data.table1 import write_table1
     from fedcsa.messages.policy import Policy
 
-    with working(f"reading {shown_place(rows)}", quiet=quiet):
+    with output.working(f"reading {shown_place(rows)}"):
         coding, found = _read(place_of(rows, query, sheet), study)
     if out is not None and study is None:
         _require_no_own_levels(coding)
@@ -97,7 +91,7 @@ def table(
         "warnings": [*_warnings(found, coding)],
         "file": None if out is None else str(out),
     }
-    Output(json, quiet).answer(content, partial(_print, content, coding), out)
+    output.answer(content, partial(_print, content, coding), out)
 
 
 def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
@@ -182,7 +176,7 @@ def _warnings(found: Moments, coding: Columns) -> Iterator[str]:
             )
 
 
-def _print(content: dict[str, Any], coding: Columns, screen: Console) -> None:
+def _print(content: dict[str, Any], coding: Columns, screen: Screen) -> None:
     title = f"Table 1, n = {content['n_rows']}"
     shown = Table(title=title, title_justify="left", title_style="bold")
     shown.add_column("feature")
@@ -201,13 +195,13 @@ def _print(content: dict[str, Any], coding: Columns, screen: Console) -> None:
         f"{p['feature']} and {p['with']} {p['correlation']:.2f}" for p in content["correlations"]
     ]
     told = f"Correlations: {'; '.join(pairs)}." if pairs else NO_CORRELATIONS
-    screen.print(Text(printable(told)), soft_wrap=True)
+    screen.say(printable(told))
     for note in content["notes"]:
-        screen.print(Text.assemble(("note: ", "yellow"), printable(note)), soft_wrap=True)
+        screen.say(printable(note), "note: ", "yellow")
     for warning in content["warnings"]:
-        screen.print(Text.assemble(("warning: ", "yellow"), printable(warning)), soft_wrap=True)
+        screen.say(printable(warning), "warning: ", "yellow")
     if content["file"] is not None:
-        screen.print(Text(f"\nTable 1 in {content['file']}"), soft_wrap=True)
+        screen.say(f"\nTable 1 in {content['file']}")
 
 
 def _value(line: dict[str, Any]) -> str:

@@ -6,32 +6,28 @@ from dataclasses import replace
 from typing import Annotated
 
 from click.exceptions import Exit
-from rich.console import Console
-from rich.text import Text
 
 from fedcsa.cli.common import (
     EXIT_BROKEN,
-    Json,
     Output,
-    Quiet,
     ResultFolder,
     RowsQuery,
     RowsSheet,
+    Screen,
+    argument,
     follow,
-    named_errors,
+    option,
     place_of,
     shown_place,
     unbroken,
-    working,
 )
-from fedcsa.cli.declared import argument, option
 from fedcsa.cli.predict_command import result_columns
 from fedcsa.cli.report_command import report_line
 from fedcsa.words import counted
 
 
-@named_errors
 def update(
+    output: Output,
     result: ResultFolder,
     outcomes: Annotated[
         list[str],
@@ -51,8 +47,6 @@ def update(
     ] = False,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Bring outcomes of some of the target's rows into the answer: number, model and verdict.
 
@@ -77,12 +71,12 @@ def update(
     from fedcsa.study.outcome_tables import read_labelled, read_target_rows
 
     places = [place_of(table, query, sheet) for table in outcomes]
-    with working(f"reading {', '.join(map(shown_place, outcomes))}", quiet=quiet):
+    with output.working(f"reading {', '.join(map(shown_place, outcomes))}"):
         adaptation = load_result(result)
         columns = result_columns(result, adaptation)
         target = read_target_rows(columns, rows) if rows else None
         came = read_labelled(columns, places, target)
-    with working(f"bringing in {counted(len(came.y), 'outcome')}", quiet=quiet):
+    with output.working(f"bringing in {counted(len(came.y), 'outcome')}"):
         history = bring_in(
             replace(adaptation, correction=None),
             came.X,
@@ -100,11 +94,11 @@ def update(
     told = {"words": found.verdict.words, "still_to_come": came.n_empty}
     content = plain(found.to_json()) | told
 
-    def show(screen: Console) -> None:
+    def show(screen: Screen) -> None:
         print_update(screen, found, adaptation.plan)
-        screen.print(Text(f"\n{line}"), soft_wrap=True)
+        screen.say(f"\n{line}")
 
-    Output(json, quiet).answer(content, show, path)
+    output.answer(content, show, path)
     if found.kept is False:
         raise Exit(EXIT_BROKEN)
     follow(found.verdict)
