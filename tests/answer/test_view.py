@@ -1,11 +1,13 @@
 """One view of the answer: terminal, notebook and page print the same words and the same digits."""
 
+import io
 import re
 from dataclasses import fields, is_dataclass, replace
 from html import unescape
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from fedcsa.answer.charts.drawing import Dot
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
@@ -198,7 +200,7 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
         "The RMSE was 0.975 of what it was on these rows",
         "for all looks", "RMSE as outcomes came in", "(beyond-list)",
     ):  # fmt: skip
-        assert text in told
+        assert text in " ".join(told.split())
     bars = [line for line in told.splitlines() if "●" in line]
     assert [line.split()[0] for line in bars] == ["promised", "20", "90"]
     # The dots stand in the order of their numbers: 1.1, 2 and 3.
@@ -417,10 +419,9 @@ def test_a_terminal_says_how_long_a_search_was_and_why_it_ended(making, capsys, 
     whole = searched(making)
     view = view_of(replace(whole, concluded=Concluded(whole.promise, tuple(ended))))
     print_view(console(), view)
-    lines = capsys.readouterr().out.splitlines()
-    [line] = [x for x in lines if x.strip().startswith("searched")]
-    assert "4 candidates in 2 rounds" in line
-    assert words in line
+    told = " ".join(capsys.readouterr().out.split())
+    assert " searched 4 candidates in 2 rounds" in told
+    assert words in told
 
 
 def test_a_search_is_shown_in_its_order(making):
@@ -439,3 +440,16 @@ def test_a_search_is_shown_in_its_order(making):
     assert [rule.at for rule in panel.rules] == [3.5]
     dots = [mark for mark in panel.marks if isinstance(mark, Dot)]
     assert [(dot.x, dot.y) for dot in dots] == list(zip([1, 2, 4], risks, strict=True))
+
+
+def test_sentences_beside_labels_are_folded_at_the_edge_of_the_screen(making, make):
+    a = making.made("small")
+    screen = Console(width=80, record=True, file=io.StringIO())
+    print_view(screen, view_of(a))
+    print_update(screen, make.updated(), a.plan)
+    lines = screen.export_text().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    for label in ("promised", "now"):
+        [at] = [k for k, line in enumerate(lines) if line.startswith(f"{label:>14}  ")]
+        assert lines[at + 1].startswith(" " * 16)
+        assert lines[at + 1][16] != " "

@@ -225,7 +225,7 @@ def test_the_preset_is_an_option_of_check_and_run(make_study, invoke, tmp_path):
     assert result.stdout.startswith("? Not judged — the paper's own estimate, feddae: ")
     assert load_result(tmp_path / "r").plan.preset == "paper"
     wrong = invoke("run", study, "--preset", "pape")
-    assert (wrong.exit_code, "Did you mean 'paper'?" in wrong.stderr) == (3, True)
+    assert (wrong.exit_code, "Did you mean 'paper'?" in wrong.stderr) == (2, True)
 
 
 def test_sites_that_disagree_are_named_with_what_to_do(make_study, invoke, tmp_path):
@@ -438,8 +438,8 @@ def test_an_end_that_too_few_rows_stand_behind_is_empty(finished, invoke, tmp_pa
 def test_the_level_of_an_interval_lies_between_0_and_1(level, finished, invoke):
     folder = finished()
     result = invoke("predict", folder / "result", folder / "new.csv", "--interval", level)
-    assert result.exit_code == 3
-    assert "between 0 and 1" in result.stderr
+    assert result.exit_code == 2
+    assert f"--interval must be between 0 and 1, such as 0.9; it is {level}." in result.stderr
 
 
 def test_a_method_without_an_examination_has_no_interval(finished, invoke):

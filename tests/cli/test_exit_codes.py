@@ -33,6 +33,8 @@ def failed(result, code, match):
         ("predict", "result"),
         ("check", "study.toml", "--loud"),
         ("ledger",),
+        ("predict", "result", "new.csv", "--interval", "90"),
+        ("run", "study.toml", "--preset", "pape"),
     ],
     ids=" ".join,
 )
@@ -49,7 +51,9 @@ def test_wrong_usage_is_exit_code_2(arguments, invoke):
 
 @pytest.mark.parametrize("command", ["run", "check", "backtest"])
 def test_a_study_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
-    assert failed(invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' cannot be read")
+    assert failed(
+        invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' is not there\. Check the path"
+    )
     assert failed(invoke(command, tmp_path), 3, "cannot be read")
 
 

@@ -42,6 +42,9 @@ def test_a_dictionary_becomes_a_study_file(dictionary, tmp_path, invoke):
     }
     assert found["features"] == {"age": "number", "stage": "levels"}
     assert [*found["sources"]] == ["leeds", "turin"]
+    many = [word for k in range(12) for word in ("--source", f"site{k}")]
+    shown = invoke(*words, *many, "--force").stdout
+    assert f"12 sources: {', '.join(f'site{k}' for k in range(12))}. Target: new." in shown
     refused = invoke(*words, "--source", "leeds")
     assert refused.exit_code == 3
     assert "already exists" in refused.stderr

@@ -93,8 +93,8 @@ def test_long_fits_of_a_source_are_lines_now_and_then(every, shown, monkeypatch,
     from fedcsa.cli import common
 
     monkeypatch.setattr(common, "_LINE_EVERY", every)
-    monkeypatch.setattr(common, "_progress_kind", lambda **_: "lines")
-    with common.site_progress(2, quiet=False) as progress:
+    monkeypatch.setattr(common.Output, "_progress_kind", lambda _: "lines")
+    with common.Output(json=False, quiet=False).progress(2) as progress:
         for state in ("started", "12 of 400 fits", "done"):
             progress("risk", "north", state)
     lines = capsys.readouterr().err.splitlines()[1:]

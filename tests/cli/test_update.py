@@ -286,11 +286,11 @@ def strange(rows):
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [
-        (double, (), "1 id(s) come twice or more. See row 4."),
-        (lose, (), "must name every row; 1 of its 20 cells is missing. See row 4."),
+        (double, (), "1 id(s) come twice or more. See row 4 below the header."),
+        (lose, (), "must name every row; 1 of its 20 cells is missing. See row 4 below"),
         (empty, (), "must hold at least one outcome; column 'outcome' is empty"),
-        (text, (), "must hold numbers; 1 of its 20 cells is text. See row 3."),
-        (strange, ("--rows", "new.csv"), "are not among its rows. See row 6."),
+        (text, (), "must hold numbers; 1 of its 20 cells is text. See row 3 below the header."),
+        (strange, ("--rows", "new.csv"), "are not among its rows. See row 6 below the header."),
     ],
 )
 def test_what_is_wrong_is_named_and_no_value_is_shown(folder, invoke, change, options, says):

@@ -116,8 +116,8 @@ def test_texts_in_a_column_of_numbers_are_counted_and_not_shown():
     text = refusal([AGE], {"age": pa.array(["50", SECRET, f"{PLANTED} kg", "61"])})
     assert text == (
         "Column 'age' of source 'a' must hold numbers; 2 of its 4 cells are text. See rows 2 "
-        "and 3. Correct them, with a point as the decimal sign, or list the spelling of a "
-        "missing cell in missing_values."
+        "and 3 below the header. Correct them, with a point as the decimal sign, or list the "
+        "spelling of a missing cell in missing_values."
     )
 
 
@@ -251,7 +251,8 @@ def test_an_unknown_level_is_counted_and_not_shown():
     text = refusal([SEX], {"sex": pa.array(["F", SECRET, "M", SECRET])})
     assert text == (
         "Column 'sex' of source 'a' must hold only its 2 agreed level(s); 2 of its 4 cells are "
-        "something else. See rows 2 and 4. Check spelling and case, or agree on a further level."
+        "something else. See rows 2 and 4 below the header. Check spelling and case, or agree on a "
+        "further level."
     )
 
 

@@ -446,7 +446,8 @@ def test_the_last_batch_names_its_own_rows(tmp_path):
     ages[-1] = np.nan
     path = parquet(tmp_path, N, age=ages)
     text = complaint(lambda: list(stream(path)))[1]
-    assert f"1 of its cells in rows {2 * BATCH_ROWS + 1} to {N} is missing. See row {N}." in text
+    where = f"1 of its cells in rows {2 * BATCH_ROWS + 1} to {N} is missing. See row {N} below"
+    assert where in text
 
 
 # A file that changes --------------------------------------------------------------------------

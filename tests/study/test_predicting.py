@@ -206,5 +206,5 @@ def test_a_row_that_cannot_be_predicted_is_named_by_its_number(folder, tmp_path)
     words = ["predict", str(folder / "result"), str(tmp_path / "bad.csv")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 3
-    assert "See row 2." in done.stderr.replace("\n", " ")
+    assert "See row 2 below the header." in done.stderr.replace("\n", " ")
     assert "unsaid" not in done.output

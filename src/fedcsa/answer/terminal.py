@@ -35,6 +35,8 @@ from fedcsa.words import candidate_text, percent, printable, sentence
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
 _COLOURS = {"use": "green", "care": "yellow", "none": "yellow", "no": "red"}
 _TONES = {"own": "bold", "far": "red", "": ""}
+#: Characters of a label before a sentence: the longest is "loss, method".
+_LABEL = 14
 _PASSED = {"passed": "green", "failed": "red", "untested": "yellow"}
 
 
@@ -45,7 +47,7 @@ def print_view(screen: Console, view: View) -> None:
     screen.print(Text.assemble((f"{sign} {word}", colour), f" — {printable(view.why)}\n"))
     if view.plan is not None and view.has_model:
         chosen = "" if view.chosen is None else candidate_text(view.chosen)
-        for label, value in (
+        lines = (
             ("estimated" if view.promise is None else "promised", promise_sentence(view)),
             ("", level_sentence(view)),
             ("", ratio_sentence(view)),
@@ -54,10 +56,8 @@ def print_view(screen: Console, view: View) -> None:
             ("searched", drawn_sentence(view)),
             ("chosen", chosen),
             ("loss, method", f"{view.plan.loss}, {view.plan.titled(view.plan.method)}"),
-        ):
-            if value:
-                line = Text.assemble((f"{label:>14}  ", "dim"), printable(value))
-                screen.print(line, soft_wrap=True)
+        )
+        screen.print(_labelled(lines))
     if view.legs:
         screen.print()
         screen.print(_legs(view.legs))
@@ -71,6 +71,16 @@ def print_view(screen: Console, view: View) -> None:
         screen.print(Text(given, style="dim"))
     if view.findings:
         print_findings(screen, view.findings, view.apart)
+
+
+def _labelled(lines: Sequence[tuple[str, str]]) -> rich.Table:
+    """Sentences beside their labels, folded at the edge of the screen; an empty one is left out."""
+    grid = rich.Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(justify="right", style="dim", width=_LABEL, no_wrap=True)
+    for label, value in lines:
+        if value:
+            grid.add_row(Text(label), Text(printable(value)))
+    return grid
 
 
 def _legs(legs: Sequence[Leg]) -> rich.Table:
@@ -171,15 +181,13 @@ def print_update(screen: Console, found: Update, plan: Plan) -> None:
     word, sign = ADVICE[advice]
     heading = Text.assemble((f"{sign} {word}", f"bold {_COLOURS[advice]}"))
     screen.print(heading.append(f" — {printable(found.verdict.sentence)}\n"))
-    for label, value in (
+    lines = (
         ("now", updated.update_sentence(found, plan)),
         ("", updated.worth_sentence(found)),
         ("changed", found.changed),
         ("model", updated.model_sentence(found, plan)),
-    ):
-        if value:
-            line = Text.assemble((f"{label:>14}  ", "dim"), printable(value))
-            screen.print(line, soft_wrap=True)
+    )
+    screen.print(_labelled(lines))
     screen.print()
     print_table(screen, result_tables.update_table(found, plan))
     screen.print(Text(f"\n{sentence(updated.interval_sentence(found))}", style="dim"))

@@ -27,6 +27,7 @@ from fedcsa.errors import (
     NoOverlapError,
     ProtocolError,
     StudyError,
+    unknown,
 )
 from fedcsa.words import counted, listed, printable
 
@@ -365,9 +366,12 @@ def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = N
     preset : str, optional
         The option of that name.
     """
+    from fedcsa.option_rules import PRESETS
     from fedcsa.study import Study
     from fedcsa.study.toml import parse_toml
 
+    if preset is not None and preset not in PRESETS:
+        raise click.UsageError(unknown("preset", preset, PRESETS))
     options: dict[str, Any] = {} if preset is None else {"preset": preset}
     for change in changes or ():
         name, _, value = (part.strip() for part in change.partition("="))

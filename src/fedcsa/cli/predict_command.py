@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
+
 from fedcsa.cli.common import (
     Output,
     ResultFolder,
@@ -71,6 +73,9 @@ def predict(
     from fedcsa.data.tables import open_table
     from fedcsa.study.predicting import predicted_batches
 
+    if interval is not None and not 0.0 < interval < 1.0:
+        wrong = f"--interval must be between 0 and 1, such as 0.9; it is {interval:g}."
+        raise click.UsageError(wrong)
     where = place_of(rows, query, sheet)
     adaptation = load_result(result)
     columns = result_columns(result, adaptation)

@@ -19,7 +19,7 @@ from fedcsa.cli.common import (
     unbroken,
 )
 from fedcsa.errors import ResultError, StudyError
-from fedcsa.words import printable
+from fedcsa.words import counted, listed, printable
 
 if TYPE_CHECKING:
     from fedcsa.study.new_study import StudyDraft
@@ -177,11 +177,14 @@ def _plain(draft: StudyDraft, out: Path) -> dict[str, Any]:
 def _print(screen: Screen, draft: StudyDraft, out: Path) -> None:
     from rich.table import Table
 
-    from fedcsa.study.new_study import why
+    from fedcsa.study.new_study import place_name, why
 
     outcome = draft.outcome
     kind = f"levels {', '.join(map(str, outcome.levels))}" if outcome.levels else "a number"
     told = f"Outcome {outcome.name!r}, {kind}: {draft.outcome_why}."
+    screen.say(printable(told))
+    names = listed([*draft.sources], len(draft.sources))
+    told = f"{counted(len(draft.sources), 'source')}: {names}. Target: {place_name(draft.target)}."
     screen.say(printable(told))
     shown = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("column", "kind", "why"):

@@ -340,13 +340,14 @@ def numbered_rows(wrong: NDArray[np.bool_], first_row: int = 1) -> str:
     Examples
     --------
     >>> numbered_rows(np.array([False, True])), numbered_rows(np.ones(9, dtype=bool))
-    ('row 2', 'rows 1, 2, 3 and 6 more')
+    ('row 2 below the header', 'rows 1, 2, 3 and 6 more below the header')
     """
     numbers = np.flatnonzero(wrong) + first_row
     *most, last = map(str, numbers[: ROWS_NAMED + 1])
     if len(numbers) > ROWS_NAMED + 1:
         last = f"{len(numbers) - ROWS_NAMED} more"
-    return f"rows {', '.join(most)} and {last}" if most else f"row {last}"
+    told = f"rows {', '.join(most)} and {last}" if most else f"row {last}"
+    return f"{told} below the header"
 
 
 def level_text(value: object) -> str:
