@@ -37,7 +37,7 @@ from fedcsa.models.given import model_digest
 from fedcsa.plan import make_plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.study.formula_file import formula_text
-from fedcsa.study.given_section import agreed_text
+from fedcsa.study.model_section import agreed_text
 
 NAMES = ("a", "b", "c", "d")
 HEAD = """

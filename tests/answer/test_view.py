@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fedcsa.answer.charts.drawing import Dot
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
-from fedcsa.answer.charts.search_plot import draw_search
+from fedcsa.answer.charts.risk_curve import draw_search
 from fedcsa.answer.forests import drawn, source_forest
 from fedcsa.answer.measure_words import WORDS, risk_name
 from fedcsa.answer.page import subtitle, write_report

@@ -11,7 +11,7 @@ from fedcsa.answer.store import load_result
 from fedcsa.messages.codec import decode
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.preview import preview
-from fedcsa.study.given_section import agreed_text
+from fedcsa.study.model_section import agreed_text
 
 SOURCES = ("abbey", "birch", "castle")
 FORMULA = "formula = { intercept = 0.1, terms = { age = 0.9, bmi = 1.1 } }"

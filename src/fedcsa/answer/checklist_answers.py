@@ -7,10 +7,10 @@ function.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from fedcsa.answer.forests import is_known
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.sentences import (
     NEW_SITE,
@@ -97,7 +97,7 @@ def sample_size(view: View) -> str | None:
 
 def events(view: View) -> str | None:
     """How often the event is at the sources, weighted to the target."""
-    rates = _named(view, "event_rate")
+    rates = [item for item in view.everybody if item.name == "event_rate"]
     if not rates or not rates[0].by_source:
         return None
     words = WORDS["event_rate"]
@@ -233,13 +233,9 @@ def model_type(view: View) -> str | None:
     """What the model is."""
     if view.plan is None:
         return None
-    return _given_model(view.plan) if was_given(view) else _trained_model(view)
-
-
-def _trained_model(view: View) -> str:
-    model = view.plan.model if view.plan else {}
-    name = title_of_model(model) if model else "a model"
-    many = len(view.weights)
+    if was_given(view):
+        return _given_model(view.plan)
+    name, many = title_of_model(view.plan.model), len(view.weights)
     return f"{name}; the mixture of {many} sources' models" if many > 1 else name
 
 
@@ -306,7 +302,7 @@ def measures_used(view: View) -> str | None:
     """Which measures and plots there are; of no more than the loss, the loss."""
     if view.plan is None:
         return None
-    names = [WORDS[item.name].title for item in view.everybody if item.name in WORDS]
+    names = [WORDS[item.name].title for item in view.everybody]
     plots = [
         name
         for name, has in (
@@ -430,7 +426,8 @@ def protocol(view: View) -> str | None:
 def performance(view: View) -> str | None:
     """The measures with their intervals for a new site, as far as they need no threshold."""
     told = _first(view.everybody, _measure_text)
-    return f"for a new site ({_level(view)}): {told}" if told else None
+    level = "" if view.plan is None else percent(view.plan.level)
+    return f"for a new site ({level}): {told}" if told else None
 
 
 def performance_in_subgroups(view: View) -> str | None:
@@ -498,9 +495,9 @@ def limitations(view: View) -> str | None:
     """Warnings and dangers, and what every interval assumes."""
     if view.plan is None:
         return None
-    grave = [code for code in CATALOGUE if code in _grave(view)]
+    found = {item.code for item in view.findings if item.severity != "note"}
     told = [f"an interval holds for a new site {NEW_SITE}"] if view.promise is not None else []
-    told += [CATALOGUE[code][1] for code in grave]
+    told += [meaning for code, (_, meaning, _) in CATALOGUE.items() if code in found]
     return "; ".join(told) or "no warning and no danger was found"
 
 
@@ -531,14 +528,6 @@ def _tells_rows(view: View) -> bool:
     return view.plan is not None and view.plan.exchange == "rows"
 
 
-def _named(view: View, name: str) -> list[MeasurePromise]:
-    return [item for item in view.everybody if item.name == name and item.name in WORDS]
-
-
-def _known(item: MeasurePromise) -> bool:
-    return item.name in WORDS and item.estimate is not None and not math.isnan(item.estimate)
-
-
 def _label(item: MeasurePromise) -> str:
     words = WORDS[item.name].title
     words += f" of {item.of_class}" if item.of_class else ""
@@ -552,7 +541,7 @@ def _measure_text(item: MeasurePromise) -> str:
 
 def _first(items: Iterable[MeasurePromise], text: Callable[[MeasurePromise], str]) -> str:
     """Known measures in words, those at thresholds only counted: a table has them all."""
-    known = [item for item in items if _known(item)]
+    known = [item for item in items if is_known(item)]
     told = [text(item) for item in known if item.threshold is None] or list(map(text, known))
     more = len(known) - len(told)
     return "; ".join([*told, *([f"{more} at thresholds in tables/measures.csv"] if more else [])])
@@ -564,14 +553,6 @@ def _range(item: MeasurePromise) -> str:
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     between = f"{words.text(values[low])} ({low}) to {words.text(values[high])} ({high})"
     return f"{_label(item)}: {between}, between-site sd {number(item.between_sites)}"
-
-
-def _grave(view: View) -> set[str]:
-    return {item.code for item in view.findings if item.severity != "note"}
-
-
-def _level(view: View) -> str:
-    return percent(view.plan.level) if view.plan is not None else ""
 
 
 def _capital(text: str) -> str:

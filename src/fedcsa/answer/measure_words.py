@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from fedcsa.answer.templates import page_asset
 from fedcsa.target.risk_units import OF_LOSS
 from fedcsa.words import number, percent
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
+    from fedcsa.target.own_measures import MeasureUpdate
+    from fedcsa.target.promised_measures import MeasurePromise
+    from fedcsa.target.realised_measures import MeasureRecord
 
 
 @dataclass(frozen=True)
@@ -64,87 +69,24 @@ class MeasureWords:
         return f"{number(self.times * lower)} to {number(self.times * upper)}{self.unit}"
 
 
-def _share(title: str, meaning: str) -> MeasureWords:
-    return MeasureWords(title, meaning, 100.0, " %")
+def _read() -> Iterator[tuple[str, MeasureWords]]:
+    for row in csv.DictReader(page_asset("fedcsa.answer", "measures.csv").splitlines()):
+        yield (
+            row["name"],
+            MeasureWords(
+                row["title"],
+                row["meaning"],
+                float(row["times"] or 1.0),
+                row["unit"],
+                float(row["beside"]) if row["beside"] else None,
+                row["beside_is"],
+                row["logarithmic"] == "yes",
+            ),
+        )
 
 
-def _positive(title: str, meaning: str) -> MeasureWords:
-    return MeasureWords(title, meaning, logarithmic=True)
-
-
-#: In the order in which they are shown.
-WORDS: Mapping[str, MeasureWords] = {
-    "auroc": MeasureWords(
-        "AUROC",
-        "chance that the prediction is higher for a patient with the event than for one without; "
-        "0.5 is guessing, 1 is perfect",
-        beside=0.5,
-        beside_is="guessing",
-    ),
-    "event_rate": MeasureWords(
-        "events per 100 patients", "how many of 100 patients have the event", 100.0
-    ),
-    "observed_expected": MeasureWords(
-        "events for 100 predicted",
-        "observed over expected events: 100 is right, more means that predictions are too low",
-        100.0,
-        beside=1.0,
-        beside_is="right",
-        logarithmic=True,
-    ),
-    "rmse": _positive("RMSE", "root mean squared error, in units of the outcome"),
-    "mae": _positive("MAE", "mean absolute error, in units of the outcome"),
-    "r2": MeasureWords(
-        "R²",
-        "share of the outcome's variance that is explained; 0 is no better than a constant",
-        beside=0.0,
-        beside_is="a constant",
-    ),
-    "calibration_slope": MeasureWords(
-        "calibration slope",
-        "1 is right, less means that predictions are too extreme",
-        beside=1.0,
-        beside_is="right",
-    ),
-    "calibration_intercept": MeasureWords(
-        "calibration intercept",
-        "outcome less prediction, in units of the outcome; for classes on the logit scale; 0 is "
-        "right",
-        beside=0.0,
-        beside_is="right",
-    ),
-    "log_loss": _positive("log loss", "mean of −log of the probability given to what happened"),
-    "brier": _positive(
-        "Brier score",
-        "mean squared error of the probabilities: of the event for two classes, summed over the "
-        "classes for more",
-    ),
-    "scaled_brier": MeasureWords(
-        "scaled Brier score",
-        "share of a constant's Brier score that is avoided: 0 is no better, 100 % is perfect",
-        100.0,
-        " %",
-        beside=0.0,
-        beside_is="a constant",
-    ),
-    "sensitivity": _share("sensitivity", "share of those with the event above the threshold"),
-    "specificity": _share("specificity", "share of those without the event below the threshold"),
-    "ppv": _share(
-        "positive predictive value", "share of those above the threshold who have the event"
-    ),
-    "npv": _share(
-        "negative predictive value", "share of those below the threshold who do not have the event"
-    ),
-    "net_benefit": MeasureWords(
-        "net benefit per 100 patients",
-        "true positives per 100 patients, less the false ones at the threshold's exchange rate",
-        100.0,
-        beside=0.0,
-        beside_is="treat nobody",
-    ),
-    "error_rate": _share("misclassified", "share of patients with the wrong class"),
-    "loss": _positive("risk", "mean of the study's own loss"),
-}
+#: In the order in which they are shown, which is that of the lines of ``measures.csv``.
+WORDS: Mapping[str, MeasureWords] = dict(_read())
 #: The loss itself.
 LOSS_NAMES: Mapping[str, str] = {
     "squared": "mean squared error",
@@ -155,26 +97,7 @@ LOSS_NAMES: Mapping[str, str] = {
 }
 
 
-class NamedMeasure(Protocol):
-    """Whatever is said of one measure: promised, realised, or updated."""
-
-    @property
-    def name(self) -> str:
-        """A key of `WORDS`."""
-        ...
-
-    @property
-    def threshold(self) -> float | None:
-        """Of the prediction, if it has one."""
-        ...
-
-    @property
-    def of_class(self) -> str | None:
-        """Of several classes, if it is of one."""
-        ...
-
-
-def title_of(measure: NamedMeasure) -> str:
+def title_of(measure: MeasurePromise | MeasureRecord | MeasureUpdate) -> str:
     """Its title, with the class and the threshold."""
     title = WORDS[measure.name].title
     if measure.of_class is not None:

@@ -126,7 +126,7 @@ def _measured(view: View) -> Iterator[PageSection]:
 
 def _made(view: View) -> Iterator[PageSection]:
     """How the answer came about: balance, back-test, candidates."""
-    from fedcsa.answer.charts import kept_promises, love_plot, risk_curve, search_plot
+    from fedcsa.answer.charts import kept_promises, love_plot, risk_curve
 
     if view.sources:
         svg = inline(love_plot.draw_love_plot(view), "balance")
@@ -145,7 +145,7 @@ def _made(view: View) -> Iterator[PageSection]:
         title = "Risk against the candidates"
         yield PageSection("candidates", title, svg, result_tables.candidate_table(view))
     if view.points and view.round_ends:
-        svg = inline(search_plot.draw_search(view), "search")
+        svg = inline(risk_curve.draw_search(view), "search")
         yield PageSection("search", "The search", svg, folded=(result_tables.search_table(view),))
 
 

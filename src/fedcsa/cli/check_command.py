@@ -42,7 +42,7 @@ def check(
     unused = None if changes or preset else unused_if_sound(study)
     problems, warnings, command = list[str](), list[str](), "run"
     if unused is None:
-        from fedcsa.study.given_section import is_given
+        from fedcsa.study.model_section import is_given
 
         loaded = load_study(study, changes, preset)
         with output.working("reading the tables"):

@@ -349,7 +349,7 @@ def printable_lines(text: str) -> str:
 
 def read_study_text(path: Path) -> str:
     """The text of a study file that sites must agree on to the letter."""
-    from fedcsa.study.given_section import agreed_text
+    from fedcsa.study.model_section import agreed_text
 
     return agreed_text(path)
 

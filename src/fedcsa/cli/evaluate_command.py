@@ -40,7 +40,7 @@ def evaluate(
     fedcsa evaluate study.toml --out result
     fedcsa evaluate study.toml --model score.toml # another model
     """
-    from fedcsa.study.given_section import is_given, with_model
+    from fedcsa.study.model_section import is_given, with_model
 
     loaded = load_study(study, changes)
     if model is not None:

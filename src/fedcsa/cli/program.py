@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -200,19 +199,12 @@ class _Built(Mapping[str, click.Command]):
 # A function's parameters ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Type:
-    """The type of a parameter, apart: what one value is, and whether there may be several."""
-
-    one: Any
-    several: bool
-
-    @classmethod
-    def of(cls, hint: Any) -> _Type:
-        options = [part for part in get_args(hint) if part is not type(None)]
-        if get_origin(hint) is list:
-            return cls(options[0], several=True)
-        return cls.of(options[0]) if options else cls(hint, several=False)
+def _type_of(hint: Any) -> tuple[Any, bool]:
+    """What one value of a parameter is, and whether there may be several."""
+    options = [part for part in get_args(hint) if part is not type(None)]
+    if get_origin(hint) is list:
+        return options[0], True
+    return _type_of(options[0]) if options else (hint, False)
 
 
 def _parameter(name: str, hint: Any, default: Any) -> click.Parameter:
@@ -228,16 +220,16 @@ def _parameter(name: str, hint: Any, default: Any) -> click.Parameter:
     """
     plain, declared = get_args(hint)[:2]
     assert isinstance(declared, Declared)  # noqa: S101 - every parameter is declared
-    kind, settings = _Type.of(plain), dict(declared.settings)
+    (one, several), settings = _type_of(plain), dict(declared.settings)
     settings |= {"required": True} if default is inspect.Parameter.empty else {"default": default}
     least = settings.pop("min", None)
     if declared.argument:
-        settings = {"type": _click_type(kind.one, least), **settings}
-        return Argument([name], nargs=-1 if kind.several else 1, **settings)
-    if kind.one is bool:
+        settings = {"type": _click_type(one, least), **settings}
+        return Argument([name], nargs=-1 if several else 1, **settings)
+    if one is bool:
         settings |= {"is_flag": True}
     else:
-        settings = {"type": _click_type(kind.one, least), "multiple": kind.several, **settings}
+        settings = {"type": _click_type(one, least), "multiple": several, **settings}
     names = declared.names or (f"--{name.replace('_', '-')}",)
     return click.Option([name, *names], **settings)
 

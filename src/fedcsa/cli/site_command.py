@@ -97,7 +97,7 @@ def steward_page(kit: Path, data: Path, about: Kit, port: int, output: Output) -
 
     require_page()
     from fedcsa.federation.flare.doctor import engine_runs
-    from fedcsa.loopback.serving import served
+    from fedcsa.loopback.pages import served
     from fedcsa.site.steward_page import StewardPage
 
     shown = StewardPage(data, about.participant, lambda: engine_runs(kit), _user())

@@ -85,47 +85,30 @@ def init(
         raise ResultError(
             f"{str(out)!r} already exists. Choose another name with --out, or say --force."
         )
+    from fedcsa.study import Study
+    from fedcsa.study.new_study import draft_from_tables
+
     with output.working("looking at the columns"):
-        if dictionary is None:
-            if source or federation:
-                raise StudyError("Sources are named after their tables: leave out --source.")
-            draft = _from_tables(
-                tables or [], target, outcome, out, query=query, sheet=sheet, missing=missing or []
-            )
-        elif tables:
+        if dictionary is not None and tables:
             raise StudyError("Name tables or a --dictionary, not both.")
-        else:
+        if dictionary is not None:
             draft = _from_dictionary(dictionary, target, outcome, source or [], federation)
-        text = _checked(draft, out)
+        elif source or federation:
+            raise StudyError("Sources are named after their tables: leave out --source.")
+        elif not tables or target is None:
+            raise StudyError("Name the sources' tables and the target's: TABLES --target TABLE")
+        else:
+            draft = draft_from_tables(
+                _expanded(tables), target, outcome, out.parent, query=query, sheet=sheet,
+                missing_values=missing or [],
+            )  # fmt: skip
+        text = draft.to_toml(out.name)
+        # It must be read as what it means.
+        Study.parse(text, folder=out.parent, origin=out.name).plan()
     with unbroken():
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, encoding="utf-8")
     output.answer(_plain(draft, out), lambda screen: _print(screen, draft, out), out)
-
-
-def _from_tables(
-    tables: list[Path],
-    target: Path | None,
-    outcome: str | None,
-    out: Path,
-    *,
-    query: str,
-    sheet: str,
-    missing: list[str],
-) -> StudyDraft:
-    from fedcsa.study.new_study import draft_from_tables
-
-    if not tables or target is None:
-        raise StudyError("Name the sources' tables and the target's: TABLES --target TABLE")
-    return draft_from_tables(
-        _expanded(tables),
-        target,
-        outcome,
-        out.parent,
-        query=query,
-        sheet=sheet,
-        missing_values=missing,
-    )
 
 
 def _from_dictionary(
@@ -150,15 +133,6 @@ def _expanded(tables: list[Path]) -> list[Path]:
     """The files that patterns stand for, where the shell has not looked: on Windows."""
     found = [[] if path.exists() else sorted(path.parent.glob(path.name)) for path in tables]
     return [own for path, paths in zip(tables, found, strict=True) for own in paths or [path]]
-
-
-def _checked(draft: StudyDraft, out: Path) -> str:
-    """The text, once it is sure that it is read as what it means."""
-    from fedcsa.study import Study
-
-    text = draft.to_toml(out.name)
-    Study.parse(text, folder=out.parent, origin=out.name).plan()
-    return text
 
 
 def _plain(draft: StudyDraft, out: Path) -> dict[str, Any]:

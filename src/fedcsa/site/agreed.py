@@ -18,7 +18,7 @@ from fedcsa.messages.messages import Brief, Examination, MoreCandidates
 from fedcsa.models.space import is_inside
 from fedcsa.plan import Plan
 from fedcsa.study import Study
-from fedcsa.study.given_section import is_given
+from fedcsa.study.model_section import is_given
 from fedcsa.study.toml import format_toml, parse_toml
 from fedcsa.target.search import numbers_of_rounds
 

@@ -24,7 +24,7 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.source.source import Source
 from fedcsa.study import Study
-from fedcsa.study.given_section import is_given, model_of_section
+from fedcsa.study.model_section import is_given, model_of_section
 from fedcsa.study.study_file import build_policy
 from fedcsa.study.toml import Section, parse_toml, read_text
 

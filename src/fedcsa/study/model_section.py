@@ -1,18 +1,28 @@
-"""The part of a study file that describes the model and its candidates."""
+"""The parts of a study file on the model, fitted or given, and on its candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fedcsa.errors import StudyError, gathered, raise_all, unknown
-from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED
+from fedcsa.data.coding import Columns
+from fedcsa.errors import ModelError, StudyError, gathered, raise_all, unknown
+from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED, given_description
+from fedcsa.models.given import for_columns, model_digest, read_file_model
+from fedcsa.models.portable import PortableModel
 from fedcsa.models.registry import model_description
 from fedcsa.models.space import described_space, is_space, spread_points
-from fedcsa.study.given_section import check_given_section
-from fedcsa.study.toml import Section
+from fedcsa.study.formula_file import formula_of, parse_formula
+from fedcsa.study.toml import Section, format_toml, parse_toml, read_text
+
+if TYPE_CHECKING:
+    from fedcsa.study.study import Study
 
 PIPELINE = "pipeline"
+#: The ways to give a model, of which a study names one.
+WAYS = ("formula", "file", "column")
 
 
 def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,3 +115,146 @@ def _described(value: Any) -> Any:
             return _estimator(value["class"], value.get("parameters", {}))
         return {"dict": {key: _described(item) for key, item in value.items()}}
     return [_described(item) for item in value] if isinstance(value, list) else value
+
+
+# A given model: a formula, a file, or a column -----------------------------------------------
+
+
+def is_given(model: Mapping[str, Any]) -> bool:
+    """Whether the section names a given model."""
+    return model.get("name") == GIVEN
+
+
+def check_given_section(model: Mapping[str, Any]) -> None:
+    """Raise a `StudyError`, a line a problem, unless the section gives a model in one way."""
+    problems: list[str] = []
+    section = Section(model, "[model]", problems)
+    section.take("name", "str")
+    section.take("title", "str", "")
+    if isinstance(model.get("formula"), dict):
+        with gathered(problems):
+            formula_of(model["formula"], "[model] formula:")
+    given = [way for way in WAYS if way in model]
+    for way in ("file", "column", "sha256"):
+        section.take(way, "str", "")
+    if not isinstance(model.get("formula"), dict):
+        section.take("formula", "str", "")
+    else:
+        section.take("formula", "Mapping[str, Any]", {})
+    section.close()
+    if not given and "sha256" in model:
+        given = ["sha256"]
+    if len(given) != 1:
+        section.say(
+            "A given model must be one of 'formula' (a path, or a table of its own), 'file' (a "
+            "model that fedcsa convert wrote) and 'column' (predictions that every site has)."
+        )
+    raise_all(problems, StudyError)
+
+
+def with_files(
+    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
+) -> dict[str, Any]:
+    """The section with the formula in place of its path, and the digest of a file.
+
+    So it says what is judged where the files are not.
+
+    Parameters
+    ----------
+    model : mapping
+    folder : Path
+        What paths start from.
+    coding : Columns
+    n_classes : int
+        Of the outcome; 0 for numbers.
+    """
+    found = dict(model)
+    if isinstance(model.get("formula"), str):
+        path = folder / model["formula"]
+        text = read_text(path, "formula", "Check the path.")
+        formula = parse_formula(text, path.name)
+        try:
+            formula.model(coding.columns, n_classes)
+        except ModelError as error:
+            raise StudyError(f"{path.name}: {error}") from None
+        found["formula"] = parse_toml(text, path.name)
+    elif "file" in model and "sha256" not in model:
+        told = model_of_section(model, folder, coding, n_classes)
+        assert told is not None  # noqa: S101 - there is a file
+        found["sha256"] = model_digest(told)
+    return found
+
+
+def model_of_section(
+    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
+) -> PortableModel | None:
+    """The given model itself; None for a column, and where only its digest is known.
+
+    Parameters
+    ----------
+    model, folder, coding, n_classes
+        As for `with_files`.
+    """
+    if "formula" in model:
+        section = with_files(model, folder, coding, n_classes)["formula"]
+        return formula_of(section, "[model] formula:").model(coding.columns, n_classes)
+    if "file" not in model:
+        return None
+    told = read_file_model(folder / model["file"])
+    if told.n_classes != n_classes:
+        wanted = f"{n_classes} classes" if n_classes else "a number"
+        raise ModelError(
+            f"The given model does not predict the study's outcome, {wanted}. Check "
+            "[outcome], and how the model was converted."
+        )
+    return for_columns(told.model, told.columns, coding.columns)
+
+
+def describe_given(
+    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
+) -> dict[str, str]:
+    """What the plan says of the given model.
+
+    Parameters
+    ----------
+    model, folder, coding, n_classes
+        As for `with_files`.
+    """
+    if "column" in model:
+        return given_description(model.get("title", ""), column=model["column"])
+    section = with_files(model, folder, coding, n_classes)
+    title = model.get("title") or section.get("formula", {}).get("title", "")
+    if "formula" in section:
+        found = model_of_section(section, folder, coding, n_classes)
+        assert found is not None  # noqa: S101 - a formula is a model
+        return given_description(title, sha256=model_digest(found))
+    return given_description(title, sha256=section["sha256"])
+
+
+def with_model(study: Study, path: Path) -> Study:
+    """The study with the given model of a file in place of its own.
+
+    Parameters
+    ----------
+    study : Study
+    path : Path
+        Of a formula (.toml) or of a converted model; taken as it is.
+    """
+    way = "formula" if path.suffix.lower() == ".toml" else "file"
+    section = {"name": GIVEN, way: str(path.absolute())}
+    changed = replace(study, model=section, candidates=None, target_predictions="")
+    about = changed.folder, changed.coding, len(changed.outcome.levels)
+    return replace(changed, model=with_files(section, *about))
+
+
+def agreed_text(path: str | Path) -> str:
+    """The text of a study file that sites agree on, with the formula or the digest of its model."""
+    from fedcsa.study.study import Study
+
+    path = Path(path)
+    text = read_text(path, "study file", "Check the path.")
+    document = parse_toml(text, path.name)
+    if not (isinstance(document.get("model"), dict) and is_given(document["model"])):
+        return text
+    document["model"] = Study.parse(text, folder=path.parent, origin=path.name).model
+    return format_toml(document, nested=["sources"])

@@ -29,13 +29,13 @@ from fedcsa.option_rules import is_value, preset_values
 from fedcsa.plan import OPTIONS, Plan, make_plan
 from fedcsa.run import InProcess, KeptAnswers, Progress, run_study
 from fedcsa.source.source import Source
-from fedcsa.study.given_section import (
+from fedcsa.study.model_section import (
     describe_given,
+    describe_model,
     is_given,
     model_of_section,
     with_files,
 )
-from fedcsa.study.model_section import describe_model
 from fedcsa.study.study_file import (
     SourceTable,
     build_policy,

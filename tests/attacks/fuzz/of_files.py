@@ -40,7 +40,7 @@ from fedcsa.site.state import Status
 from fedcsa.study import Study
 from fedcsa.study.data_dictionary import read_dictionary
 from fedcsa.study.formula_file import load_formula
-from fedcsa.study.given_section import agreed_text
+from fedcsa.study.model_section import agreed_text
 from fedcsa.study.outcome_tables import read_labelled, read_target_rows
 from fedcsa.target.target import Target
 
