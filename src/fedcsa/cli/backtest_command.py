@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from click.exceptions import Exit
 
@@ -21,9 +21,6 @@ from fedcsa.cli.common import (
 )
 from fedcsa.cli.report_command import report_line
 from fedcsa.errors import ResultError
-
-if TYPE_CHECKING:
-    pass
 
 
 def backtest(

@@ -166,12 +166,7 @@ class Study:
     @property
     def target_columns(self) -> Columns:
         """The coding under the target's own name of the column of predictions."""
-        own = self.target_predictions
-        return (
-            replace(self.coding, predictions=own)
-            if own and self.coding.predictions
-            else self.coding
-        )
+        return self._coding_under(self.target_predictions)
 
     def plan(self, trusted_types: Collection[str] = (), *, build: bool = False) -> Plan:
         """The design that the target announces, or one error with a line a problem.
@@ -248,8 +243,14 @@ class Study:
 
     def _coding_of(self, name: str) -> Columns:
         """The coding under the source's own name of the column of predictions."""
-        coding, table = self.coding, self.sources.get(name)
-        own = table.get("predictions", "") if isinstance(table, Mapping) else ""
+        table = self.sources.get(name)
+        return self._coding_under(
+            table.get("predictions", "") if isinstance(table, Mapping) else ""
+        )
+
+    def _coding_under(self, own: str) -> Columns:
+        """The coding, where a site calls the column of predictions otherwise."""
+        coding = self.coding
         return replace(coding, predictions=own) if own and coding.predictions else coding
 
     def given(self) -> FittedModel | Array | None:
