@@ -208,7 +208,7 @@ def test_a_number_is_judged_too(made):
 @pytest.mark.parametrize(
     ("model", "kind", "words"),
     [
-        ("nonsense", StudyError, "no model of ours|cannot be read"),
+        ("nonsense", StudyError, "no model of ours|is not there|cannot be read"),
         (3, ParameterError, "a fitted estimator, a formula, a path"),
         (LogisticRegression, ParameterError, "a fitted estimator"),
         (Formula((Term("x9"),), link="logit"), ModelError, "Unknown column 'x9'"),
@@ -450,7 +450,7 @@ def test_a_list_of_models_and_a_rule_on_folds_are_no_matter_where_none_is_fitted
         ("", "must be one of 'formula'"),
         ('formula = "a"\ncolumn = "b"', "must be one of 'formula'"),
         ('colunm = "b"', "Did you mean 'column'"),
-        ('formula = "none.toml"', "cannot be read"),
+        ('formula = "none.toml"', "is not there"),
         ('file = "none.json"', "cannot be read"),
         ("formula = 3", "'formula' must be a text"),
         ("formula = { terms = { x7 = 1 }, link = 'logit' }", "Unknown column 'x7'"),
