@@ -1,6 +1,7 @@
 """What must not matter does not change a bit: order, company, columns, repetition, the wire."""
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -120,14 +121,20 @@ def bits(adaptation):
     }
 
 
+@functools.cache
+def usual(case):
+    """A study as it runs without any change, once for all tests."""
+    return study(case)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_running_twice_gives_the_same_bits(case):
-    assert bits(study(case)) == bits(study(case))
+    assert bits(study(case)) == bits(usual(case))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_order_of_the_sources_changes_no_bit(case):
-    expected = bits(study(case))
+    expected = bits(usual(case))
     for names in itertools.islice(itertools.permutations(NAMES), 5, None, 9):
         assert names != NAMES
         assert bits(study(case, names)) == expected
@@ -135,14 +142,14 @@ def test_the_order_of_the_sources_changes_no_bit(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_order_of_a_sources_columns_changes_no_bit(case):
-    expected = bits(study(case))
+    expected = bits(usual(case))
     for order in ((2, 0, 1), (1, 0, 2)):
         assert bits(study(case, order=list(order))) == expected
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.endswith("median")])
 def test_adding_a_source_changes_no_bit_of_what_the_others_report(case):
-    few, many = study(case, NAMES[:2]), study(case, NAMES)
+    few, many = study(case, NAMES[:2]), usual(case)
     for name in NAMES[:2]:
         assert encode(few.reports[name]) == encode(many.reports[name])
 
@@ -160,7 +167,7 @@ def test_the_seed_matters_and_every_source_draws_its_own_folds():
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("validated")])
 def test_a_validated_study_has_its_examinations_and_its_promise(case):
     """Else the comparisons above would compare nothing."""
-    adaptation = study(case)
+    adaptation = usual(case)
     assert set(adaptation.examinations) == set(NAMES)
     assert adaptation.promise is not None
 
@@ -189,11 +196,11 @@ class AsBytes:
 
 @pytest.mark.parametrize("case", CASES)
 def test_messages_that_are_carried_as_bytes_give_the_same_bits(case):
-    assert bits(study(case, wrap=AsBytes)) == bits(study(case))
+    assert bits(study(case, wrap=AsBytes)) == bits(usual(case))
 
 
 def test_results_do_not_depend_on_the_global_generator():
-    expected = bits(study("forest"))
+    expected = bits(usual("forest"))
     np.random.seed(1)  # noqa: NPY002
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     assert bits(study("forest")) == expected
