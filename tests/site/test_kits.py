@@ -318,9 +318,20 @@ def test_renewing_needs_a_participant_and_the_authority(kits, tmp_path, name):
 PASSWORD = "correct horse"  # noqa: S105 - of a test
 
 
+@pytest.fixture(scope="module")
+def locked_once(made, tmp_path_factory):
+    """To make a key and to lock it takes longer than any test of it."""
+    folder = shutil.copytree(made, tmp_path_factory.mktemp("locked") / "kits")
+    renew(FEDERATION, folder, "abbey", password=PASSWORD)
+    return folder
+
+
 @pytest.fixture
-def locked(kits):
-    return renew(FEDERATION, kits, "abbey", password=PASSWORD)
+def locked(kits, locked_once):
+    shutil.rmtree(kits)
+    shutil.copytree(locked_once, kits)
+    settle(kits / "localhost")
+    return kits / "abbey"
 
 
 def test_a_locked_key_is_not_renewed_without_a_lock(locked):
