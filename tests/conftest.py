@@ -4,6 +4,7 @@ import atexit
 import gc
 import getpass
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -16,8 +17,13 @@ os.environ.setdefault(
     str(Path(tempfile.gettempdir()) / f"fedcsa-hypothesis-{getpass.getuser()}"),
 )
 
+# Where there is a disk of memory the tests write there: a site replaces its files a hundred times
+# a study, and a real disk takes milliseconds for each. All that is kept of some runs is 0.7 GB.
+MEMORY = Path("/dev/shm")  # noqa: S108 - below it, pytest makes folders of this user alone
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
 import dataclasses
-import shutil
 from types import SimpleNamespace
 
 import hypothesis
