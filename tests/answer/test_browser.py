@@ -1,5 +1,6 @@
 """The report in a real browser: what a reader sees, reaches, prints, and what never leaves."""
 
+import functools
 import json
 import re
 from contextlib import contextmanager
@@ -38,30 +39,40 @@ CHARTS = {
 WIDTHS = (390, 1280)
 
 
+@pytest.fixture(scope="module")
+def tabs(browser):
+    """A tab for each kind of browser: to start one takes longer than to load a report into it."""
+
+    @functools.cache
+    def tab(scripts, bypass):
+        context = browser.new_context(java_script_enabled=scripts, bypass_csp=bypass)
+        page = context.new_page()
+        page.on("console", lambda message: page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: page.complaints.append(f"dialog {dialog.message}"))
+        page.on("request", lambda request: page.asked.append(request.url))
+        return page
+
+    return tab
+
+
 @contextmanager
-def opened(browser, folder, *, width=1280, scheme="light", scripts=True, bypass=False):
-    """The report in a page of its own; complaints and requests are gathered."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts,
-        bypass_csp=bypass,
-    )  # fmt: skip
-    page = context.new_page()
+def opened(tabs, folder, *, width=1280, scheme="light", scripts=True, bypass=False):
+    """The report, loaded anew; complaints and requests are gathered."""
+    page = tabs(scripts, bypass)
+    page.goto("about:blank")  # whatever the last report still says is not about this one
     page.complaints, page.asked = [], []
-    page.on("console", lambda message: page.complaints.append(message.text))
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("dialog", lambda dialog: page.complaints.append(f"dialog {dialog.message}"))
-    page.on("request", lambda request: page.asked.append(request.url))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(media="null", color_scheme=scheme)
+    page.mouse.move(0, 0)
     page.goto((folder / "report.html").as_uri())
-    try:
-        yield page
-    finally:
-        context.close()
+    yield page
 
 
 @pytest.mark.parametrize("kind", CHARTS)
-def test_every_report_is_whole_quiet_and_fits_the_screen(browser, results, kind):
+def test_every_report_is_whole_quiet_and_fits_the_screen(tabs, results, kind):
     folder = results(kind)
-    with opened(browser, folder) as page:
+    with opened(tabs, folder) as page:
         shown = page.locator("main > section[id]").evaluate_all("all => all.map(s => s.id)")
         expected = ["verdict", *SECTIONS]
         for name, before in FURTHER.get(kind, {}).items():
@@ -85,9 +96,9 @@ def test_every_report_is_whole_quiet_and_fits_the_screen(browser, results, kind)
 
 
 @pytest.mark.parametrize("kind", ["small", "every finding", "nasty names", "two classes"])
-def test_nobody_is_shut_out(browser, results, kind):
+def test_nobody_is_shut_out(tabs, results, kind):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    with opened(browser, results(kind), bypass=True) as page:
+    with opened(tabs, results(kind), bypass=True) as page:
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             found = axe.run(page).response
@@ -100,10 +111,10 @@ def test_nobody_is_shut_out(browser, results, kind):
             assert grave == []
 
 
-def test_dark_follows_the_reader(browser, results):
+def test_dark_follows_the_reader(tabs, results):
     colours = {}
     for scheme in ("light", "dark"):
-        with opened(browser, results("small"), scheme=scheme) as page:
+        with opened(tabs, results("small"), scheme=scheme) as page:
             colours[scheme] = page.evaluate(
                 "[getComputedStyle(document.body).backgroundColor,"
                 " getComputedStyle(document.querySelector('svg.chart text')).fill]"
@@ -112,8 +123,8 @@ def test_dark_follows_the_reader(browser, results):
         assert light != dark
 
 
-def test_without_scripts_everything_is_there(browser, results):
-    with opened(browser, results("small"), scripts=False) as page:
+def test_without_scripts_everything_is_there(tabs, results):
+    with opened(tabs, results("small"), scripts=False) as page:
         text = page.locator("main").inner_text()
         for word in ("Use it", "north", "a new site", "Back-test", "What left each site"):
             assert word in text
@@ -121,9 +132,9 @@ def test_without_scripts_everything_is_there(browser, results):
         assert page.locator("#tip").is_hidden()
 
 
-def test_pointing_at_a_mark_shows_its_number_and_leaving_hides_it(browser, results):
+def test_pointing_at_a_mark_shows_its_number_and_leaving_hides_it(tabs, results):
     content = json.loads((results("small") / "adaptation.json").read_text(encoding="utf-8"))
-    with opened(browser, results("small")) as page:
+    with opened(tabs, results("small")) as page:
         page.locator("#sources .mark[aria-label^='a new site']").first.hover()  # of the loss
         tip = page.locator("#tip")
         assert tip.is_visible()
@@ -134,8 +145,8 @@ def test_pointing_at_a_mark_shows_its_number_and_leaving_hides_it(browser, resul
         assert tip.is_hidden()
 
 
-def test_the_keyboard_reaches_every_mark(browser, results):
-    with opened(browser, results("small")) as page:
+def test_the_keyboard_reaches_every_mark(tabs, results):
+    with opened(tabs, results("small")) as page:
         marks = page.locator("#sources svg .mark")
         assert page.locator("#sources svg .mark[tabindex='0']").count() == 1
         marks.first.focus()
@@ -150,8 +161,8 @@ def test_the_keyboard_reaches_every_mark(browser, results):
         assert page.locator("#tip").is_hidden()
 
 
-def test_a_screen_as_narrow_as_a_phone_keeps_the_tip_inside(browser, results):
-    with opened(browser, results("small"), width=390) as page:
+def test_a_screen_as_narrow_as_a_phone_keeps_the_tip_inside(tabs, results):
+    with opened(tabs, results("small"), width=390) as page:
         page.locator("#sources-mark-0").focus()
         box = page.locator("#tip").bounding_box()
         assert box["x"] >= 0
@@ -159,8 +170,8 @@ def test_a_screen_as_narrow_as_a_phone_keeps_the_tip_inside(browser, results):
 
 
 @pytest.mark.parametrize(("kind", "most"), [("small", 9), ("100 sources", 20), ("all refused", 3)])
-def test_it_prints_on_a_sane_number_of_pages(browser, results, kind, most):
-    with opened(browser, results(kind)) as page:
+def test_it_prints_on_a_sane_number_of_pages(tabs, results, kind, most):
+    with opened(tabs, results(kind)) as page:
         pdf = page.pdf(format="A4")
     pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
     assert 1 <= pages <= most
@@ -168,26 +179,26 @@ def test_it_prints_on_a_sane_number_of_pages(browser, results, kind, most):
 
 
 @pytest.mark.parametrize("kind", ["small", "every finding", "two classes"])
-def test_every_table_fits_on_the_paper(browser, results, kind):
-    with opened(browser, results(kind), width=680) as page:  # A4 between its margins
+def test_every_table_fits_on_the_paper(tabs, results, kind):
+    with opened(tabs, results(kind), width=680) as page:  # A4 between its margins
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") <= 680
 
 
-def test_printing_unfolds_the_tables(browser, results):
-    with opened(browser, results("100 sources")) as page:
+def test_printing_unfolds_the_tables(tabs, results):
+    with opened(tabs, results("100 sources")) as page:
         row = page.locator("#sources tbody tr").last
         assert not row.is_visible()
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert row.is_visible()
-    with opened(browser, results("100 sources"), scripts=False) as page:
+    with opened(tabs, results("100 sources"), scripts=False) as page:
         page.emulate_media(media="print")
         assert page.locator("#sources tbody tr").last.bounding_box()["height"] > 5
 
 
-def test_foreign_names_are_text(browser, results, making):
-    with opened(browser, results("nasty names")) as page:
+def test_foreign_names_are_text(tabs, results, making):
+    with opened(tabs, results("nasty names")) as page:
         assert page.complaints == []
         assert page.locator("script").count() == 1
         assert page.locator("img").count() == 0
@@ -203,8 +214,8 @@ def test_foreign_names_are_text(browser, results, making):
 
 @pytest.mark.parametrize("kind", ["small", "one source", "no overlap", "two classes"])
 @pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
-def test_the_first_screen_says_whether_how_well_and_why(browser, results, kind, size):
-    with opened(browser, results(kind), width=size[0]) as page:
+def test_the_first_screen_says_whether_how_well_and_why(tabs, results, kind, size):
+    with opened(tabs, results(kind), width=size[0]) as page:
         page.set_viewport_size({"width": size[0], "height": size[1]})
         parts = ["#verdict h2", "#verdict .why", "#verdict .promised"]
         parts += [] if kind == "no overlap" else ["#verdict .whom", "#first svg"]
@@ -214,15 +225,15 @@ def test_the_first_screen_says_whether_how_well_and_why(browser, results, kind, 
             assert box["y"] + box["height"] <= size[1], part
 
 
-def test_the_verdict_is_told_by_words_and_not_by_colour_alone(browser, results):
+def test_the_verdict_is_told_by_words_and_not_by_colour_alone(tabs, results):
     words = {"small": "Use it", "every finding": "Do not use it", "all refused": "Do not use it"}
     for kind, word in words.items():
-        with opened(browser, results(kind)) as page:
+        with opened(tabs, results(kind)) as page:
             assert page.locator("#verdict h2").inner_text().split(" ", 1)[1].startswith(word)
 
 
-def test_a_study_without_a_model_says_who_refused_under_which_rule(browser, results):
-    with opened(browser, results("all refused")) as page:
+def test_a_study_without_a_model_says_who_refused_under_which_rule(tabs, results):
+    with opened(tabs, results("all refused")) as page:
         verdict = page.locator("#verdict").inner_text()
         assert "all refused" in verdict
         rows = page.locator("#sources tbody tr").all_inner_texts()
@@ -230,10 +241,10 @@ def test_a_study_without_a_model_says_who_refused_under_which_rule(browser, resu
         assert all("refused: min_fold_rows" in row for row in rows)
 
 
-def test_every_kind_of_finding_is_there_with_what_to_do(browser, results):
+def test_every_kind_of_finding_is_there_with_what_to_do(tabs, results):
     from fedcsa.findings import CATALOGUE
 
-    with opened(browser, results("every finding")) as page:
+    with opened(tabs, results("every finding")) as page:
         text = page.locator("#findings").text_content()
     for code, (_, meaning, advice) in CATALOGUE.items():
         assert code in text
@@ -241,8 +252,8 @@ def test_every_kind_of_finding_is_there_with_what_to_do(browser, results):
         assert advice[1:] in text
 
 
-def test_the_first_screen_of_two_classes_is_in_units_that_people_use(browser, results):
-    with opened(browser, results("two classes")) as page:
+def test_the_first_screen_of_two_classes_is_in_units_that_people_use(tabs, results):
+    with opened(tabs, results("two classes")) as page:
         text = page.locator("#verdict").inner_text()
         assert text.index("AUROC") < text.index("Brier")
         for words in ("Events per 100 patients", "events for 100 predicted", "not enough patients"):
