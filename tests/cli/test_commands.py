@@ -1,5 +1,6 @@
 """Every command does what Python does, and says it in the words of its help."""
 
+import contextlib
 import csv
 import io
 import json
@@ -66,9 +67,19 @@ def test_the_version_is_that_of_the_package(invoke):
 
 
 @pytest.fixture(scope="module")
-def demo(invoke, tmp_path_factory):
+def here(tmp_path_factory):
+    """Where the demo runs that was given no folder."""
+    return tmp_path_factory.mktemp("here")
+
+
+@pytest.fixture(scope="module")
+def demo(invoke, tmp_path_factory, here):
     out = tmp_path_factory.mktemp("demo") / "out[final]"  # not a word of markup
-    return out, invoke("demo", "--out", out), strict(invoke("demo", "--json").stdout)
+    result = invoke("demo", "--out", out)
+    with contextlib.chdir(here):
+        told = invoke("demo", "--json")
+    assert told.exit_code == 0
+    return out, result, strict(told.stdout)
 
 
 def test_the_demo_prints_every_method_beside_the_truth(demo):
@@ -147,10 +158,9 @@ def test_another_seed_draws_other_patients(demo, invoke):
     assert other["validated"]["risk"] != demo[2]["validated"]["risk"]
 
 
-def test_the_demo_without_a_folder_writes_nothing(invoke, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert invoke("demo", "--json").exit_code == 0
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.usefixtures("demo")
+def test_the_demo_without_a_folder_writes_nothing(here):
+    assert list(here.iterdir()) == []
 
 
 # run ----------------------------------------------------------------------------------------
