@@ -123,6 +123,7 @@ class Live:
 
         self.folder = folder
         self.processes = {}
+        self.commands = []
         rng = np.random.default_rng(5)
         for index, (name, rows) in enumerate(SOURCES.items()):
             (folder / name).mkdir()
@@ -227,8 +228,13 @@ class Live:
         return found()[-1]
 
     def stop(self):
-        for process in self.processes.values():
-            process.stop()
+        """End whatever runs, though one of them should not end as it ought to."""
+        with contextlib.ExitStack() as all_of_them:
+            for process in self.processes.values():
+                all_of_them.callback(process.stop)
+            for command in self.commands:
+                all_of_them.callback(command.communicate)
+                all_of_them.callback(command.kill)
 
     # Studies ---------------------------------------------------------------------------------
 
@@ -278,11 +284,13 @@ class Live:
 
     def command_of(self, *arguments):
         """A command of ``fedcsa study`` that runs; `finish` waits for it."""
-        return subprocess.Popen(  # noqa: S603 - our own program
+        command = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-m", "fedcsa", "study", *arguments, "--json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONWARNINGS": "ignore", "NO_COLOR": "1"},
         )  # fmt: skip
+        self.commands.append(command)
+        return command
 
     def finish(self, submission, code=0):
         try:
@@ -291,6 +299,7 @@ class Live:
             submission.kill()
             out, err = submission.communicate()
             pytest.fail(f"a submission did not end: {out} {err}")
+        self.commands.remove(submission)
         assert submission.returncode == code, (out, err)
         lines = out.strip().splitlines() or [json.dumps({"error": err})]
         return json.loads(out if lines[0] == "{" else lines[-1])
