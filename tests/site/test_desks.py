@@ -36,10 +36,18 @@ def conclusion(board):
     return message
 
 
+#: What was run in one process, by all that it depends on: most tests ask for the same study.
+RUN = {}
+
+
 def in_process(federation, without=()):
     study = federation.study
-    kept = {name: path for name, path in study.sources.items() if name not in without}
-    return dataclasses.replace(study, sources=kept).run()
+    tables = [path.read_bytes() for path in sorted(federation.folder.glob("*/table.csv"))]
+    asked = (federation.agreed.text, tuple(without), *tables)
+    if asked not in RUN:
+        kept = {name: path for name, path in study.sources.items() if name not in without}
+        RUN[asked] = dataclasses.replace(study, sources=kept).run()
+    return RUN[asked]
 
 
 def numbers(adaptation):
