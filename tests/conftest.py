@@ -52,13 +52,23 @@ os.fsync = os.fstat
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
-#: Files that take longest, the engine's by far: the processes begin with them.
+#: Files that take longest, each 15 seconds of a processor or more, the engine's by far: the
+#: processes begin with them.
 LONG = (
     "tests/federation/test_engine.py",
     "tests/site/test_desks.py",
     "tests/benchmarks/test_scripts.py",
     "tests/test_tutorials.py",
+    "tests/test_invariance.py",
     "tests/test_console.py",
+    "tests/cli/test_commands.py",
+    "tests/site/test_lies.py",
+    "tests/experiments/test_reproduction.py",
+    "tests/answer/test_browser.py",
+    "tests/test_estimator.py",
+    "tests/test_backtest.py",
+    "tests/site/test_kits.py",
+    "tests/site/test_opening.py",
 )
 
 
