@@ -117,8 +117,9 @@ def commands(folder: Path, settings: Settings) -> list[dict[str, Any]]:
         "fedcsa run": ("-m", "fedcsa", "run", "study.toml"),
         "fedcsa run --no-report": ("-m", "fedcsa", "run", "study.toml", "--no-report"),
     }
-    for arguments in called.values():
-        python(*arguments, folder=folder)  # compiled files, and all files in the system's cache
+    if settings != QUICK:  # that measures nothing
+        for arguments in called.values():
+            python(*arguments, folder=folder)  # compiled files, all files in the system's cache
     rounds = [
         {what: cpu_of(*arguments, folder=folder) for what, arguments in called.items()}
         for _ in range(settings.repeats)

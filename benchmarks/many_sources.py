@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seconds(settings, 3)  # warm
         taken = {}
         for count in settings.sources:
-            repeats = given.repeats or max(1, min(5, 100 // count))
+            usual = 1 if given.quick else max(1, min(5, 100 // count))
+            repeats = given.repeats or usual
             taken[count] = statistics.median(seconds(settings, count) for _ in range(repeats))
     first, *_ = settings.sources
     lines = [

@@ -1,5 +1,6 @@
 """Every benchmark runs in its quick form and says what its table must say. No time is asserted."""
 
+import functools
 import importlib
 import json
 import sys
@@ -23,7 +24,7 @@ from benchmarks.harness import (  # noqa: E402
     read_table,
 )
 
-from benchmarks import peers, profiles  # noqa: E402
+from benchmarks import peers, profiles, stream  # noqa: E402
 from fedcsa import Study  # noqa: E402
 
 
@@ -37,16 +38,29 @@ def run(script, folder, *arguments):
 APART = ("federation", "profiles")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Where a script has written what it makes; each runs once."""
+
+    @functools.cache
+    def folder(script):
+        out = tmp_path_factory.mktemp(script)
+        run(script, out, *(["--alone"] if script == "peers" else []))
+        return out
+
+    return folder
+
+
 @pytest.mark.parametrize("script", [name for name in BUDGETS if name not in APART])
-def test_a_benchmark_writes_its_tables_and_what_they_were_made_with(script, tmp_path):
-    run(script, tmp_path, *(["--alone"] if script == "peers" else []))
-    tables = {path.stem: read_table(path) for path in tmp_path.glob("*.csv")}
+def test_a_benchmark_writes_its_tables_and_what_they_were_made_with(script, made):
+    out = made(script)
+    tables = {path.stem: read_table(path) for path in out.glob("*.csv")}
     assert all(tables.values())
     for bar in BARS:
         if bar.table == script:
             assert {bar.column, *bar.where} <= set(tables[script][0]), bar.what
     assert tables
-    told = json.loads((tmp_path / f"{script}.provenance.json").read_text())
+    told = json.loads((out / f"{script}.provenance.json").read_text())
     assert told["mode"] == "quick"
     machine = {"processor", "cores", "python", "blas", "load_before", "load_average"}
     assert machine <= set(told["machine"])
@@ -113,17 +127,19 @@ def test_the_profile_of_every_bar_can_be_taken(tmp_path):
     assert {bar.profile for bar in BARS} - {"", "federation"} <= taken
 
 
-def test_a_source_that_reads_in_batches_is_measured_where_there_is_one(tmp_path, capsys):
-    from benchmarks import stream
-
-    run("stream", tmp_path)
-    if not stream.available():
-        assert "not available" in capsys.readouterr().out
-        assert not list(tmp_path.iterdir())
-        return
-    for line in read_table(tmp_path / "stream.csv"):
+def test_a_source_that_reads_in_batches_is_measured(made):
+    lines = read_table(made("stream") / "stream.csv")
+    assert {line["what"] for line in lines} == {"memory", "stream"}
+    for line in lines:
         assert float(line["peak_mb"]) > 0.0
         assert float(line["microseconds_per_row"]) > 0.0
+
+
+def test_where_no_source_reads_in_batches_the_script_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(stream, "available", lambda: False)
+    run("stream", tmp_path)
+    assert "not available" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
