@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
@@ -38,6 +38,7 @@ def test_a_value_lies_where_matplotlib_puts_it(options, scale):
         assert ours(value) == pytest.approx(there, abs=1e-9)
 
 
+@example([421053.0], 2)
 @given(st.lists(VALUES, min_size=1, max_size=5), st.integers(2, 9))
 def test_every_shown_value_is_on_the_axis_and_few_round_numbers_are_written(values, most):
     axis = Axis(values=values, most=most)

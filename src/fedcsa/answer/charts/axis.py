@@ -92,6 +92,8 @@ class Axis:
         if self.scale != "linear":
             return [(value, self._written(value, "{:g}")) for value in self._decades(low, high)]
         step = _step((high - low) / self.most)
+        if math.floor(high / step) * step < low:  # none of its multiples is seen
+            step = _step(0.4 * step)  # the next smaller one
         if self.whole:
             step = max(step, 1.0)
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
