@@ -7,10 +7,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import fedcsa.run
 from fedcsa import Columns, FedCSA
 from fedcsa.errors import DataError
 from fedcsa.messages.codec import encode
+from fedcsa.run import InProcess
 
 ROWS = 160
 SITES = {"north": 1, "south": 2}
@@ -83,17 +83,18 @@ IDS = {
 
 
 def test_no_message_depends_on_an_id(monkeypatch, reference):
-    told = {}
+    told, ask = {}, InProcess.ask
     columns = reference.columns
     for name, change in IDS.items():
-        sent = []
-        monkeypatch.setattr(
-            fedcsa.run,
-            "encode",
-            lambda message, sent=sent: sent.append(encode(message)) or sent[-1],
-        )
+        sent = told[name] = []
+
+        def noted(courier, messages, phase, sent=sent):
+            answers = ask(courier, messages, phase)
+            sent += map(encode, [*messages.values(), *answers.values()])
+            return answers
+
+        monkeypatch.setattr(InProcess, "ask", noted)
         fitted(columns=columns, change=change)
-        told[name] = sent
     assert len(told["texts"]) >= 8  # briefs and reports, examinations and their reports
     assert all(sent == told["texts"] for sent in told.values())
     assert not any(b"4711" in message or b"visit" in message for message in told["texts"])

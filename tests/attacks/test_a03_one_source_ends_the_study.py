@@ -127,13 +127,13 @@ def power_cuts(monkeypatch, federation):
     """Ends the process whenever a message of abbey's model phase is opened at the target."""
     try_out, cuts = Opener.try_out, []
 
-    def cut(self, payload, bounds):
+    def cut(self, payload, *bounds):
         opened = federation.log("new").events[-1]
         if (opened.get("sender"), opened.get("phase")) == ("abbey", "model"):
             assert opened["event"] == "opening"  # the log says whose message it is, before
             cuts.append(opened["sha256"])
             raise PowerCut
-        return try_out(self, payload, bounds)
+        return try_out(self, payload, *bounds)
 
     monkeypatch.setattr(Opener, "try_out", cut)
     return cuts

@@ -43,7 +43,7 @@ RUN = {}
 def in_process(federation, without=()):
     study = federation.study
     tables = [path.read_bytes() for path in sorted(federation.folder.glob("*/table.csv"))]
-    asked = (federation.agreed.text, tuple(without), *tables)
+    asked = (federation.agreed.text, bool(study.table1), tuple(without), *tables)
     if asked not in RUN:
         kept = {name: path for name, path in study.sources.items() if name not in without}
         RUN[asked] = dataclasses.replace(study, sources=kept).run()
