@@ -16,7 +16,8 @@ from fedcsa.core.realised import mean_interval
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.target.own_model import ONE_NUMBER
-from fedcsa.update import Update, UpdateLook, expected_interval, update
+from fedcsa.target.verdict import Leg, Verdict
+from fedcsa.update import Update, UpdateLook, _what_changed, expected_interval, update
 
 PLANTED = 424242.125
 RNG = np.random.default_rng(0)
@@ -321,3 +322,16 @@ def test_a_correction_survives_json_and_must_be_finite():
     for bad in ({"intercept": float("nan")}, {"slope": "x"}, {"coefficients": 3}):
         with pytest.raises(ModelError, match="finite numbers"):
             Correction.from_json({**made.to_json(), **bad})
+
+
+@pytest.mark.parametrize("moved", [[0], [1], [2], [0, 2], []])
+def test_a_changed_verdict_names_the_legs_that_moved(moved):
+    names = ("reach", "agreement", "skill")
+    before = [Leg(name, True, 1.0, 0.5, f"{name} before") for name in names]
+    after = [Leg(name, k not in moved, 1.0, 0.5, f"{name} after") for k, name in enumerate(names)]
+    said = _what_changed(Verdict("use", "good", before), Verdict("care", "so so", after))
+    legs = "; ".join(f"{names[k]}: {names[k]} after" for k in moved)
+    assert said == f"'use it' becomes 'use it with care': {legs or 'so so'}"
+    assert _what_changed(Verdict("use", "", before), Verdict("use", "good", after)) == (
+        "the verdict stays: good"
+    )

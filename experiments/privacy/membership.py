@@ -29,9 +29,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from fedcsa.core.losses import loss_named
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ModelReport
 from fedcsa.messages.policy import Policy
+from fedcsa.models.description import thaw
 from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate

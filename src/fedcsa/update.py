@@ -448,7 +448,7 @@ def _without_promise(
 
 
 def _what_changed(before: Verdict, after: Verdict) -> str:
-    """One sentence.
+    """One sentence: the verdicts, and the legs that stand or fall now.
 
     Parameters
     ----------
@@ -456,7 +456,10 @@ def _what_changed(before: Verdict, after: Verdict) -> str:
     """
     if before.advice == after.advice:
         return f"the verdict stays: {after.sentence}"
-    return f"'{before.words}' becomes '{after.words}': {after.sentence}"
+    pairs = zip(before.legs, after.legs, strict=False)
+    moved = [f"{leg.name}: {leg.sentence}" for was, leg in pairs if leg.passed != was.passed]
+    why = "; ".join(moved) or after.sentence
+    return f"'{before.words}' becomes '{after.words}': {why}"
 
 
 def _findings(own: OwnOutcomes, risk: MeasureUpdate, against: float) -> tuple[Finding, ...]:

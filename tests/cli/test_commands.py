@@ -459,6 +459,32 @@ def test_a_method_without_an_examination_has_no_interval(finished, invoke):
     assert "no interval per patient" in result.stderr
 
 
+@pytest.mark.parametrize("options", [(), ("--json",), ("--quiet",)])
+def test_predictions_of_a_model_not_to_use_come_with_a_warning(
+    make_study, invoke, tmp_path, options
+):
+    study = make_study(tmp_path, sizes=dict.fromkeys("abcd", 60), flipped=("a", "c"))
+    assert invoke("run", study, "-o", tmp_path / "r", "-q").exit_code == 6
+    found = invoke("predict", tmp_path / "r", tmp_path / "new.csv", *options)
+    assert found.exit_code == 0
+    said = "warning: The verdict on this model is 'do not use it': "
+    assert " ".join(found.stderr.split()).startswith(said)
+    assert "warning" not in found.stdout
+
+
+@pytest.mark.parametrize(("sources", "warned"), [("a", True), ("ab", True), ("abc", False)])
+def test_check_says_that_fewer_than_three_sources_cannot_do(
+    make_study, invoke, tmp_path, sources, warned
+):
+    study = make_study(tmp_path, sizes=dict.fromkeys(sources, 60))
+    told = json.loads(invoke("check", study, "--json").stdout)["warnings"]
+    text = (
+        "The verdict can be 'use it' only if 3 sources or more reach the target; "
+        f"this study has {len(sources)}."
+    )
+    assert told == ([text] if warned else [])
+
+
 def test_predictions_as_json_and_in_files_are_the_same_bits(finished, invoke, tmp_path):
     folder = finished("classes")
     arguments = ("predict", folder / "result", folder / "new.csv")

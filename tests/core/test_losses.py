@@ -135,3 +135,12 @@ def test_a_loss_must_be_finite_and_the_text_quotes_no_value(bad):
     with pytest.raises(DataError, match="must be finite on every row") as caught:
         row_losses(lambda _p, _y: losses, PREDICTION, Y)
     assert "123456" not in str(caught.value)
+
+
+def test_a_loss_of_ones_own_cannot_change_the_outcomes():
+    def careless(prediction, y):
+        y[:] = 0.0
+        return prediction**2
+
+    with pytest.raises(ValueError, match="read-only"):
+        row_losses(careless, PREDICTION, Y)

@@ -10,8 +10,9 @@ import pytest
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import encode
-from fedcsa.messages.fields import thaw, wire_fields
+from fedcsa.messages.fields import wire_fields
 from fedcsa.messages.policy import FieldRecord, Ledger, LedgerEntry, Policy, entries_of, utc_now
+from fedcsa.models.description import thaw
 
 NOON = datetime(2024, 5, 6, 12, 0, 0, 123456, tzinfo=UTC)
 

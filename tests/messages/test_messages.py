@@ -9,9 +9,10 @@ from sklearn.svm import SVR
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.fields import thaw, wire_fields
+from fedcsa.messages.fields import wire_fields
 from fedcsa.messages.messages import MESSAGES, REASONS, ModelRequest, Refusal
 from fedcsa.messages.policy import LedgerEntry, entries_of
+from fedcsa.models.description import thaw
 from fedcsa.models.fitted import EstimatorModel
 
 
@@ -57,6 +58,14 @@ def test_arrays_are_read_only(message):
         assert not array.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
+        with pytest.raises(ValueError, match="WRITEABLE"):  # nor can anybody make it writable
+            array.flags.writeable = True
+
+
+def test_a_masked_array_hides_nothing_that_is_not_finite(messages):
+    hidden = np.ma.array([1.0, np.nan], mask=[False, True])
+    with pytest.raises(MessageError, match="must be finite"):
+        dataclasses.replace(messages["model-report"], arrays={"coefficients": hidden})
 
 
 def test_fields_cannot_be_set(message):

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from fedcsa.core.losses import RiskMoments
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import PROTOCOL_VERSION, decode, encode
-from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     MESSAGES,
     REASONS,
@@ -33,6 +33,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import LedgerEntry, Policy, entries_of, round_significant
+from fedcsa.models.description import thaw
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target

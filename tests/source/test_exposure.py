@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.core.losses import loss_named
 from fedcsa.errors import PolicyError
-from fedcsa.messages.fields import thaw
 from fedcsa.models.convert import to_portable
+from fedcsa.models.description import thaw
 from fedcsa.models.model import LinearRegression as Ridge
 from fedcsa.models.model import power_of
 from fedcsa.models.portable import DesignModel, LinearModel

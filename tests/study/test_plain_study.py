@@ -16,7 +16,7 @@ NAMES = ("age", "bmi", "y")
 
 
 def write_tables(folder, rows=60):
-    for index, table in enumerate(("a", "b", "new")):
+    for index, table in enumerate(("a", "b", "c", "new")):
         cells = np.random.default_rng(index).normal(5.0, 1.0, (rows, 3)).round(4)
         lines = [",".join(NAMES), *(",".join(map(str, row)) for row in cells)]
         (folder / f"{table}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -38,6 +38,8 @@ table = "new.csv"
 table = "a.csv"
 [sources.b]
 table = "b.csv"
+[sources.c]
+table = "c.csv"
 """
 
 
@@ -192,7 +194,8 @@ WRONG = {
     "an unknown model": of_study('name = "ridge"', 'name = "rigde"'),
     "a rule": of_study("[model]", "[policy]\nmin_fold_rows = 500\n[model]"),
     "a source called target": of_study("[sources.a]", "[sources.target]"),
-    "no sources": of_study('[sources.a]\ntable = "a.csv"\n[sources.b]\ntable = "b.csv"', ""),
+    "two sources": of_study('[sources.c]\ntable = "c.csv"\n', ""),
+    "no sources": of_study(STUDY[STUDY.index("[sources") :], ""),
     "a list of sources": of_study("[sources.a]", "[[sources]]\n[sources.a]"),
     "a path that is a number": of_study('table = "a.csv"', "table = 3"),
     "not TOML": of_study("[model]", "[model"),

@@ -38,11 +38,10 @@ from fedcsa.data.columns import Outcome
 from fedcsa.errors import FedCSAError, MessageError, ModelError, ResultError
 from fedcsa.findings import Finding
 from fedcsa.messages.codec import decode_kept, encode
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
-from fedcsa.models.description import GIVEN
+from fedcsa.models.description import GIVEN, thaw
 from fedcsa.outcomes import History
 from fedcsa.plan import Plan
 from fedcsa.target.accept import fitted_model

@@ -439,6 +439,11 @@ def fail(text: str) -> None:
     console(stderr=True).say(printable_lines(text), "error: ", "bold red")
 
 
+def warn(text: str) -> None:
+    """Print a warning on standard error, whatever is asked of standard output."""
+    console(stderr=True).say(printable_lines(text), "warning: ", "yellow")
+
+
 def nobody_reads() -> int:
     """Let what is still to be written vanish, without a word; the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,6 +22,7 @@ from fedcsa.cli.common import (
     place_of,
     print_json,
     shown_place,
+    warn,
 )
 from fedcsa.errors import ResultError
 from fedcsa.words import count
@@ -60,7 +61,7 @@ def predict(
     a column of probabilities per class.
     With --interval 0.9, nine of ten outcomes lie between 'lower' and 'upper', and nine of ten
     patients of every class have 'possible=CLASS' true. An end is empty if too few rows of the
-    sources stand behind it.
+    sources stand behind it. A warning says so if the verdict is not to use the model.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def predict(
     fedcsa predict result new-patients.parquet --keep all --out p.parquet
     fedcsa predict result db.duckdb --query "SELECT * FROM t ORDER BY id"
     """
-    from fedcsa.answer.store import load_result
+    from fedcsa.answer.store import load_history, load_result
     from fedcsa.data.tables import open_table
     from fedcsa.study.predicting import predicted_batches
 
@@ -84,6 +85,10 @@ def predict(
         with closing(pieces):
             told = _told(pieces, open_table(where).n_rows(), say)
             _write(output, told, out)
+    last = load_history(result, adaptation).last
+    verdict = adaptation.verdict if last is None else last.verdict
+    if verdict.advice == "no":
+        warn(f"The verdict on this model is 'do not use it': {verdict.sentence}.")
 
 
 def _told(

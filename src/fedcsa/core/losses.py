@@ -139,7 +139,9 @@ def row_losses(loss: Loss, prediction: Array, y: Array) -> Array:
     prediction : array of shape (rows,) or (rows, classes)
     y : array of shape (rows,)
     """
-    values: NDArray[Any] = np.asarray(loss(prediction, y))
+    seen = y.view()
+    seen.flags.writeable = False  # they are the user's own
+    values: NDArray[Any] = np.asarray(loss(prediction, seen))
     if values.shape != y.shape or values.dtype.kind not in "fiub":
         raise ModelError(
             f"The loss must return one number per row, shape {y.shape}; "

@@ -47,7 +47,6 @@ ARRAY_KINDS: Mapping[str, tuple[Sequence[Any], Sequence[int], str]] = {
 #: Short and plain, so that a name carries nothing.
 _ARRAY_NAME = re.compile("[a-z0-9_.]{1,60}")
 
-_SCALARS = frozenset({float, int, str, bool, type(None)})
 #: The kind of a model that is handed over as an object, in one process.
 HELD = "held"
 
@@ -147,17 +146,6 @@ def _outline(message: Message) -> tuple[Any, ...]:
     return objects, arrays, [getattr(message, n) for n, kind in kinds if kind not in ARRAY_KINDS]
 
 
-def thaw(value: Any) -> Any:
-    """Dictionaries and lists from the read-only mappings and tuples inside a message."""
-    if type(value) in _SCALARS:  # most values of a long list of candidates, hence first
-        return value
-    if type(value) is MappingProxyType or isinstance(value, Mapping):
-        return {key: thaw(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [thaw(item) for item in value]
-    return value
-
-
 def to_json(value: Any) -> str:
     """The shortest JSON of a value inside a message."""
     return json.dumps(
@@ -218,9 +206,9 @@ def _named_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
 def _own_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
     """An array of the right kind, read-only; a copy if anybody else could still change it."""
     types, dimensions, words = ARRAY_KINDS[kind]
-    known = isinstance(value, np.ndarray) and value.dtype in types and value.ndim in dimensions
-    if not known:
+    if not isinstance(value, np.ndarray) or not (value.dtype in types and value.ndim in dimensions):
         raise MessageError(f"{where} must be an array of {words}.")
+    value = np.asarray(value)  # a masked array would hide what is not finite
     if not np.isfinite(value).all():
         raise MessageError(f"{where} must be finite.")
     base: Any = value
@@ -228,7 +216,8 @@ def _own_array(where: str, kind: Kind, value: Any) -> NDArray[Any]:
         base = base.base
     held = base.readonly if isinstance(base, memoryview) else not isinstance(base, bytearray)
     if isinstance(base, np.ndarray) or not held:
-        return read_only(value.copy())
+        # Over bytes, which nobody can make writable again.
+        return np.ndarray(value.shape, value.dtype, value.tobytes())
     return read_only(np.asarray(value, order="C"))
 
 

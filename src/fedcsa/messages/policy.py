@@ -20,7 +20,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
 from fedcsa.messages.codec import digest, written
-from fedcsa.messages.fields import HELD, Message, thaw, to_json, wire_fields
+from fedcsa.messages.fields import HELD, Message, to_json, wire_fields
 from fedcsa.messages.messages import (
     BacktestReport,
     Brief,
@@ -30,7 +30,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.allowed import agreed_columns, agreed_rows_per_leaf, refused_before_fitting
-from fedcsa.models.description import count_parameters, is_agreed_array
+from fedcsa.models.description import count_parameters, is_agreed_array, thaw
 
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
 #: them, so that a target cannot find out a source's sds or overlap by asking where each begins.

@@ -19,7 +19,7 @@ from fedcsa.models.convert import (
     linear_link,
     made_columns,
 )
-from fedcsa.models.description import GIVEN, LINEAR, thawed
+from fedcsa.models.description import GIVEN, LINEAR, thaw
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
 from fedcsa.models.portable import Arrays, Form, PortableModel, agreed_grid, open_model
@@ -130,7 +130,7 @@ def _check_steps(form: Form, arrays: Arrays, steps: Steps) -> None:
     steps : Steps
         That were agreed.
     """
-    _must(thawed(form.get("steps", [])) == steps_form(steps), "steps")
+    _must(thaw(form.get("steps", [])) == steps_form(steps), "steps")
     for name, array in steps_arrays(steps).items():
         same = name.endswith(_LEARNT) or np.array_equal(arrays[name], array)
         _must(same, f"array {name!r}")

@@ -38,6 +38,8 @@ MAX_NUMBERS = 1 << 23
 #: Links that turn scores into an outcome of numbers, and of classes.
 NUMBER_LINKS = ("identity", "log")
 CLASS_LINKS = ("logistic", "softmax", "probabilities")
+#: Types of values that are plain already.
+_PLAIN = frozenset({float, int, str, bool, type(None)})
 #: Arrays that follow from the study's words, and those of indices, hold nothing of the rows.
 _AGREED = ("step", "feature", "powers", "levels", "sizes", "dropped", "knots", "constant")
 
@@ -311,11 +313,15 @@ def whole_numbers(values: Any, below: int, rule: str) -> tuple[int, ...]:
     return tuple(values)
 
 
-def thawed(value: Any) -> Any:
-    """Lists and dictionaries of what a message holds as tuples and read-only mappings."""
+def thaw(value: Any) -> Any:
+    """Dictionaries and lists from the read-only mappings and tuples inside a message."""
+    if type(value) in _PLAIN:  # most values of a long list of candidates, hence first
+        return value
     if isinstance(value, Mapping):
-        return {key: thawed(item) for key, item in value.items()}
-    return [thawed(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [thaw(item) for item in value]
+    return value
 
 
 def check_link(form: Mapping[str, Any], n_classes: int) -> tuple[str, tuple[int, ...]]:

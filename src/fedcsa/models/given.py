@@ -21,7 +21,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError, unknown
-from fedcsa.models.description import thawed
+from fedcsa.models.description import thaw
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel, open_model
 from fedcsa.models.steps import MAX_DEGREE, Part, Steps
 from fedcsa.models.trees import LEAF, Cuts
@@ -240,7 +240,7 @@ def model_digest(model: PortableModel) -> str:
     'bda214c76f88'
     """
     sha256 = hashlib.sha256()
-    sha256.update(json.dumps(thawed(model.form), sort_keys=True).encode())
+    sha256.update(json.dumps(thaw(model.form), sort_keys=True).encode())
     for name, array in sorted(model.arrays.items()):
         sha256.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha256.update(np.ascontiguousarray(array).tobytes())
@@ -328,7 +328,7 @@ def write_model(path: str | Path, told: FileModel) -> None:
         "fedcsa model": MODEL_FORMAT,
         "columns": list(told.columns),
         "classes": told.n_classes,
-        "form": thawed(told.model.form),
+        "form": thaw(told.model.form),
         "arrays": {
             name: {"kind": array.dtype.kind, "shape": array.shape, "values": array.ravel().tolist()}
             for name, array in told.model.arrays.items()

@@ -51,7 +51,6 @@ from fedcsa.models.trees import (
 )
 
 if TYPE_CHECKING:
-    from fedcsa.core.arrays import Array
     from fedcsa.models.fitted import FittedModel
 
 #: Whoever predicts looks for what is not finite; numpy need not warn of it besides.

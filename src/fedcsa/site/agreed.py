@@ -13,8 +13,9 @@ from fedcsa.core.table import Table1
 from fedcsa.errors import DataError, PolicyError, StudyError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.envelope import study_id
-from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import Brief, Examination, MoreCandidates
+from fedcsa.models.description import thaw
 from fedcsa.models.space import is_inside
 from fedcsa.plan import Plan
 from fedcsa.study import Study

@@ -19,7 +19,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, PolicyError
 from fedcsa.messages.codec import decode, digest_of, encode
-from fedcsa.messages.fields import Message, thaw, wire_fields
+from fedcsa.messages.fields import Message, wire_fields
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -30,7 +30,7 @@ from fedcsa.messages.messages import (
     Refusal,
 )
 from fedcsa.messages.policy import Policy, entries_of
-from fedcsa.models.description import GIVEN, given_column
+from fedcsa.models.description import GIVEN, given_column, thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.portable import LinearModel
 from fedcsa.models.registry import checked_candidate

@@ -24,11 +24,10 @@ from fedcsa.core.batches import in_order
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, turns
 from fedcsa.core.membership import Attack, jackknife_variance, loss_attack, reference_attack
 from fedcsa.errors import PolicyError
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import Brief, ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.description import count_parameters
+from fedcsa.models.description import count_parameters, thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf, rows_per_mean
 from fedcsa.models.model import Path

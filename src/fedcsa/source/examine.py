@@ -21,8 +21,8 @@ from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import useless_votes
 from fedcsa.errors import DataError
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
+from fedcsa.models.description import thaw
 from fedcsa.source.measure import Work
 from fedcsa.source.weigh import Batch, Folds, TableWeighing, over_blocks
 

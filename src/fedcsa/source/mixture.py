@@ -10,10 +10,10 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.weights import median_mixture
 from fedcsa.errors import MessageError, ModelError, PolicyError
-from fedcsa.messages.fields import Message, thaw, to_json
+from fedcsa.messages.fields import Message, to_json
 from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.description import GIVEN, given_column
+from fedcsa.models.description import GIVEN, given_column, thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.portable import LinearModel, Lines
 from fedcsa.source.weigh import Batch

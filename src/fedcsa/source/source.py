@@ -16,7 +16,7 @@ from fedcsa.core.batches import Batches, one_blas_thread
 from fedcsa.core.losses import loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.messages.codec import digest_of
-from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -37,6 +37,7 @@ from fedcsa.messages.policy import (
     told_rule,
     utc_now,
 )
+from fedcsa.models.description import thaw
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate

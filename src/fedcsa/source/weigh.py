@@ -41,8 +41,7 @@ from fedcsa.core.ulsif import ULSIF
 from fedcsa.core.units import OtherUnit, other_units
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
-from fedcsa.messages.fields import thaw
-from fedcsa.models.description import given_column
+from fedcsa.models.description import given_column, thaw
 
 if TYPE_CHECKING:
     from fedcsa.messages.messages import Brief

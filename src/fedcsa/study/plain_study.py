@@ -30,6 +30,8 @@ _LARGEST_BYTES = 1 << 22
 _NEAR = 3.0
 #: No more than this many columns, and sources, than what any message holds.
 _MOST = 500
+#: With fewer sources there is a warning.
+_FEWEST = 3
 
 
 class _Column(NamedTuple):
@@ -68,7 +70,8 @@ def _unused(path: Path) -> tuple[str, ...]:
     _need(type(seed) is int and 0 <= seed < 1 << 31)
     features, sources = document["features"], document["sources"]
     _need(document["model"] == {"name": "ridge"} and 0 < len(features) <= _MOST)
-    _need(all(kind == "number" for kind in features.values()) and 0 < len(sources) <= _MOST)
+    _need(all(kind == "number" for kind in features.values()))
+    _need(_FEWEST <= len(sources) <= _MOST)
     outcome = document["outcome"]["name"]
     _need(document["outcome"] == {"name": outcome} and outcome not in features)
     _need(_are_names([document["name"], outcome, *features, *sources]) and "target" not in sources)

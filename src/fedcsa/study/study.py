@@ -21,9 +21,9 @@ from fedcsa.data.table1 import read_table1
 from fedcsa.data.table_file import AnyTable
 from fedcsa.data.tables import Where, open_table, words_of
 from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import TARGET, Brief
 from fedcsa.messages.policy import Policy
+from fedcsa.models.description import thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.option_rules import is_value, preset_values
 from fedcsa.plan import OPTIONS, Plan, make_plan
@@ -338,7 +338,7 @@ class Study:
         return self.check(trusted_types)[0]
 
     def check(self, trusted_types: Collection[str] = ()) -> tuple[list[str], list[str]]:
-        """The `problems`, and warnings: columns that look to be in another unit than the target's.
+        """The `problems`, and warnings: other units, other classes, too few sources.
 
         Parameters
         ----------
@@ -346,6 +346,7 @@ class Study:
             Classes outside scikit-learn that the model may use.
         """
         from fedcsa.target.target import Target
+        from fedcsa.target.verdict import MIN_REACHING
 
         found: list[str] = []
         warnings: list[str] = []
@@ -381,6 +382,11 @@ class Study:
             "If that is another spelling, spell the classes alike in all tables."
             for name in alone_with_classes(classes)
         ]
+        if plan is not None and plan.examined and len(self.sources) < MIN_REACHING:
+            warnings.append(
+                f"The verdict can be 'use it' only if {MIN_REACHING} sources or more reach the "
+                f"target; this study has {len(self.sources)}."
+            )
         return list(dict.fromkeys(found)), warnings
 
     def unused_columns(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from fedcsa.core.random_effects import SMALLEST_VARIANCE
 from fedcsa.core.units import CONVERSIONS, DIRECTIONS
 from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError
 from fedcsa.findings import FROM_SOURCES
-from fedcsa.messages.fields import Message, thaw
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     SLACK,
     Brief,
@@ -31,6 +31,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.description import thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.estimate import reaches, wild_models

@@ -13,9 +13,8 @@ from fedcsa.core.units import OtherUnit
 from fedcsa.core.weights import useless_votes
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import CAUSES, Finding
-from fedcsa.messages.fields import thaw
 from fedcsa.messages.messages import ExaminationReport, RiskReport
-from fedcsa.models.description import PENALTY, RATIO_POWER
+from fedcsa.models.description import PENALTY, RATIO_POWER, thaw
 from fedcsa.models.registry import takes_weights
 from fedcsa.models.space import at_edges
 from fedcsa.target.estimate import (
