@@ -45,16 +45,17 @@ MODELS: dict[str, tuple[Any, dict[str, list[Any]]]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes."""
+    """Sizes; `values` of every parameter at most."""
 
     models: tuple[str, ...] = tuple(MODELS)
     sources: int = 2
     rows: int = 300
     features: int = 20
     repeats: int = 1
+    values: int = 20
 
 
-QUICK = Settings(models=("logistic regression",), sources=2, rows=60, features=3)
+QUICK = Settings(models=("logistic regression",), sources=2, rows=60, features=3, values=2)
 
 
 def work_so_far() -> float:
@@ -102,7 +103,8 @@ def _by_grid_search(
 
 
 def measured(settings: Settings, name: str, repeats: int) -> dict[str, Any]:
-    model, grid = MODELS[name]
+    model, whole_grid = MODELS[name]
+    grid = {parameter: values[: settings.values] for parameter, values in whole_grid.items()}
     sites = [_site(settings, 1 + index) for index in range(settings.sources)]
     X = rows_of(settings.rows, settings.features, seed=0, shift=0.1)
     candidates = {**grid, "ratio_power": list(POWERS)}

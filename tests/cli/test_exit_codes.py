@@ -240,6 +240,12 @@ def test_a_classifier_for_numbers_is_exit_code_5(make_study, invoke, tmp_path):
     assert failed(invoke("run", study, "-o", tmp_path / "r"), 5, "declared as numbers")
 
 
+def test_an_option_without_a_value_is_wrong_usage(make_study, invoke, tmp_path):
+    result = invoke("check", make_study(tmp_path), "--set", "level")
+    assert result.exit_code == 2
+    assert "--set must be NAME=VALUE" in " ".join(result.stderr.split())
+
+
 # 0 and 6: the verdict -----------------------------------------------------------------------
 
 

@@ -374,7 +374,11 @@ def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = N
         raise click.UsageError(unknown("preset", preset, PRESETS))
     options: dict[str, Any] = {} if preset is None else {"preset": preset}
     for change in changes or ():
-        name, _, value = (part.strip() for part in change.partition("="))
+        name, equals, value = (part.strip() for part in change.partition("="))
+        if not equals:
+            raise click.UsageError(
+                f"--set must be NAME=VALUE, such as level=0.9; it is {change!r}."
+            )
         try:
             options[name] = parse_toml(f"value = {value}", "--set")["value"]
         except StudyError:
