@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -367,10 +368,11 @@ def recalibration(evidence: Evidence) -> Recalibration | None:
     if len(found.sources) < 2:
         return None
     told = [evidence.told[j][0] for j in found.sources]
+    levels = [_level(item) for item in told]
     moved = []
     for j, item in enumerate(told):
         rest = np.arange(len(told)) != j
-        others = [*told[:j], *told[j + 1 :]]
+        others = [*levels[:j], *levels[j + 1 :]]
         line = _pooled_line(others, found.estimates[rest], found.variances[rest])
         moved.append(measure_values(recalibrated(item, line))[0])
     shown = [k for k, name in enumerate(names) if name in RECALIBRATED]
@@ -383,50 +385,47 @@ def recalibration(evidence: Evidence) -> Recalibration | None:
     )
     before = tuple(promise_of_measure(evidence, 0, k) for k in shown)
     after = tuple(promise_of_measure(only, 0, k, np.array(moved)[:, k]) for k in shown)
-    intercept, slope = _pooled_line(told, found.estimates, found.variances)
+    intercept, slope = _pooled_line(levels, found.estimates, found.variances)
     if not evidence.design.n_classes:  # from agreed units to the outcome's
         centre, unit = evidence.design.centre, evidence.design.unit
         intercept = centre * (1.0 - slope) + unit * intercept
     return Recalibration(None, intercept, slope, before, after)
 
 
-def _level(told: Told, slope: float) -> tuple[float, float, float]:
-    """The level of outcomes at a source of two classes or numbers.
+#: The intercept that goes with a slope, its sampling variance, prior scale of its sd between sites.
+_Level: TypeAlias = "tuple[Callable[[float], float], float, float]"
 
-    Parameters
-    ----------
-    told : Told
-    slope : float
-        Of the calibration.
 
-    Returns
-    -------
-    intercept that goes with the slope, its sampling variance, prior scale of its sd between sites
-    """
+def _level(told: Told) -> _Level:
+    """The level of outcomes at a source of two classes or numbers, summed up once."""
     w, events, predicted = told.table_of(told.design.classes[0])
     rows, total = float(told.effective_rows), float(w.sum())
     if told.design.n_classes:
         rate = float(np.clip(events.sum() / total, 1e-6, 1.0 - 1e-6))
-        level = calibration_level(w, events, cell_log_odds(w, predicted), slope)
+        level = partial(calibration_level, w, events, cell_log_odds(w, predicted))
         return level, 1.0 / (rows * rate * (1.0 - rate)), LEVEL_SPREAD
     unit = float(rmse(told)[0]) / told.design.unit
-    level = float(events.sum() - slope * predicted.sum()) / total
-    return level, max(unit**2 / rows, SMALLEST), max(RESIDUAL_SPREAD * unit, SMALLEST)
+    above, below = events.sum(), predicted.sum()
+    return (
+        lambda slope: float(above - slope * below) / total,
+        max(unit**2 / rows, SMALLEST),
+        max(RESIDUAL_SPREAD * unit, SMALLEST),
+    )
 
 
-def _pooled_line(told: Sequence[Told], slopes: Array, variances: Array) -> tuple[float, float]:
+def _pooled_line(levels: Sequence[_Level], slopes: Array, variances: Array) -> tuple[float, float]:
     """Intercept and slope at a new site: first the slope, then the intercept that goes with it.
 
     Parameters
     ----------
-    told : sequence of Told
-        By every source.
+    levels : sequence of _Level
+        Of every source.
     slopes, variances : array of shape (sources,)
         Calibration slopes, and their sampling variances.
     """
     slope = new_site(slopes, variances, SLOPE_SPREAD, points=CURVE_TAUS).quantile(0.5)
-    levels = [_level(item, slope) for item in told]
-    intercepts, v, scales = (np.array(part) for part in zip(*levels, strict=True))
+    intercepts = np.array([level(slope) for level, _, _ in levels])
+    v, scales = (np.array(part) for part in list(zip(*levels, strict=True))[1:])
     site = new_site(intercepts, v, float(np.mean(scales)), points=CURVE_TAUS)
     return site.quantile(0.5), slope
 
