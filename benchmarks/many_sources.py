@@ -41,7 +41,7 @@ def seconds(settings: Settings, count: int) -> float:
         X = rows_of(settings.rows, settings.features, seed=1 + index)
         sources[f"s{index:05d}"] = X, outcomes(X, seed=index)
     target = rows_of(2_000, settings.features, seed=0, shift=0.2)
-    return timed(lambda: FedCSA(random_state=0).fit(sources, target)).cpu
+    return timed(lambda: FedCSA(random_state=0).fit(sources, target).verdict_).cpu
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
