@@ -229,11 +229,17 @@ def one_of(name: str, allowed: Collection[str], got: object, note: str = "") -> 
 
 
 def nearest(got: str, known: Collection[str]) -> str | None:
-    """The known name that a misspelt one resembles most, if any does; case does not matter."""
+    """The known name that a misspelt one resembles most, if any does.
+
+    Neither case nor the dashes before an option matter.
+
+    >>> nearest("--jsn", ["--json", "--quiet"]), nearest("--out", ["--json", "--quiet"])
+    ('--json', None)
+    """
     import difflib
 
-    lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(got.lower(), lower, n=1)
+    lower = {name.lower().lstrip("-"): name for name in known}
+    found = difflib.get_close_matches(got.lower().lstrip("-"), lower, n=1)
     return lower[found[0]] if found else None
 
 

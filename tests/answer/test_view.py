@@ -352,6 +352,14 @@ def test_outcomes_have_two_lines_in_every_forest(making, make):
     assert [name for name, _ in told["observed_expected"]] != ["outcomes here", "here, with both"]
 
 
+def test_a_measure_of_which_outcomes_say_nothing_has_no_lines_of_theirs(making, make):
+    found = make.updated(measures=(changed("auroc", why_not="too few outcomes"),))
+    whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
+    view = replace(view_of(whole), **making.measured(), update=found)
+    [auroc] = [item for item in drawn(view) if item.name == "auroc"]
+    assert [line.kind for line in source_forest(view, auroc).lines if line.kind == "came"] == []
+
+
 def test_own_models_are_beside_a_back_test_only_where_there_are_any(making):
     played = making.made("small").backtest
     bare = replace(played, rows=tuple(replace(row, reference=None) for row in played.rows))

@@ -69,6 +69,7 @@ def test_a_failure_is_one_document_too(arguments, kind, code, invoke):
         (("submit", "s.toml"), "Unknown command 'submit'. Did you mean 'study submit'?"),
         (("xyz",), "Unknown command 'xyz'. Known: backtest, check, convert, "),
         (("check", "s.toml", "--zzz"), "Unknown option '--zzz'. Known: --help, --json, "),
+        (("check", "s.toml", "--out"), "Unknown option '--out'. Known: --help, --json, "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

@@ -67,8 +67,18 @@ def test_a_person_sees_a_table_1(folder, invoke):
     shares = [int(line.split("│")[1].strip(" %")) for line in lines[start + 3 : start + 6]]
     assert sum(shares) == 100
     assert "Correlations are not told: they need two to ten columns" in " ".join(lines)
-    assert "Fewer than 5 patients have 'stage=III'." in result.stdout
+    told = " ".join(result.stdout.split())
+    assert "'stage=III'. It is told as of none: they are counted with another level." in told
     assert PLANTED not in result.stdout
+
+
+def test_a_few_missing_numbers_are_counted_with_no_level(folder, invoke):
+    columns = clinic()
+    columns["sbp"] = ["?"] * 3 + [140.0 + k for k in range(len(columns["sbp"]) - 3)]
+    write_table(folder / "rows.csv", columns)
+    result = invoke("table", folder / "rows.csv", "--study", folder / "study.toml", "--json")
+    [told] = [text for text in json.loads(result.stdout)["warnings"] if "sbp" in text]
+    assert told == "Fewer than 5 patients have 'sbp=missing'. It is told as of none."
 
 
 def test_the_written_table_is_the_target_s(folder, invoke):

@@ -161,6 +161,23 @@ def test_a_long_name_breaks_where_its_words_end_and_fits_eighty_columns():
     assert "3.123456789]]" in words
 
 
+def test_a_long_name_in_a_table_of_the_answer_is_folded_and_not_cut():
+    from rich.console import Console
+
+    from fedcsa.answer.result_tables import Table
+    from fedcsa.answer.terminal import print_table
+
+    name = "University_Hospital_" * 5
+    screen = Console(width=80, record=True, file=io.StringIO())
+    print_table(
+        screen, Table("Sources", ("source", *"abc"), [(name, *["0.123 (0.1 to 0.2)"] * 3)], (0,))
+    )
+    lines = screen.export_text().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "".join(line[:14].strip() for line in lines[2:]).startswith(name[:10])
+    assert "…" not in "".join(lines)
+
+
 def test_predicting_says_how_many_rows_are_done_and_of_how_many(finished, tmp_path):
     import pyarrow.csv
     import pyarrow.parquet

@@ -94,7 +94,7 @@ def test_a_list_says_how_narrow_the_interval_will_be(folder, invoke):
     arguments = ("followup", folder / "result", folder / "new.csv", "--out", out)
     content = strict(invoke(*arguments, "--json").stdout)
     assert (content["rows"], content["of"], content["file"]) == (30, 60, str(out))
-    assert [line["outcomes"] for line in content["expected"]] == [0, 20, 50, 100]
+    assert [line["outcomes"] for line in content["expected"]] == [0, 20, 30, 50, 100]
     widths = [line["upper"] - line["lower"] for line in content["expected"]]
     assert widths == sorted(widths, reverse=True)
     promise = load_result(folder / "result").promise
@@ -215,7 +215,7 @@ def test_two_tables_and_the_chart_over_time(folder, invoke):
     told = invoke(*more, "--out", folder / "more.csv").stdout
     assert f"list.csv {folder / 'more.csv'}" in told
     lines = [line.split()[0] for line in told.splitlines() if " to " in line]
-    assert lines == ["none,", "20,", "50", "100"]  # promised, now, and to come
+    assert lines == ["none,", "20,", "30", "50", "100"]  # promised, now, and to come
     two = filled(folder / "more.csv", folder / "two.csv", seed=1)
     missing = invoke("update", folder / "result", two)
     assert missing.exit_code == 3

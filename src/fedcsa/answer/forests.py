@@ -166,13 +166,14 @@ def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
 
 
 def _from_here(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
-    """What outcomes at the target say alone, and together with the promise."""
+    """What outcomes here say alone, and together with the promise; nothing if they say nothing."""
     found, plan = view.update, view.plan
     if found is None or plan is None:
         return
     key = ("risk",) if measure is view.loss else (measure.name, "", None, measure.of_class)
     for item in found.measures:
-        if key == (item.name, item.subgroup, item.threshold, item.of_class)[: len(key)]:
+        same = key == (item.name, item.subgroup, item.threshold, item.of_class)[: len(key)]
+        if same and not item.why_not:
             shown = shown_measure(found, item, plan)
             for name, three in (("outcomes here", shown.alone), ("here, with both", shown.now)):
                 value, lower, upper = (None, None, None) if three is None else three

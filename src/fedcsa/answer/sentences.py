@@ -275,7 +275,6 @@ def _measures(view: View) -> Said:
     if any(map(_is_outside, view.everybody)):
         where = "where the target's own predictions are spread otherwise than theirs"
         yield "outside", f"an estimate may lie outside what the sources found, {where}"
-    yield "spread", "the sd between sites is on the measure's own scale: log, logit or plain"
     if view.half_widths:
         asked = f"{percent(PATIENT_LEVEL)} of patients have an outcome within"
         widths = listed([f"± {number(width)}" for width in view.half_widths])
@@ -297,7 +296,9 @@ def _calibration(view: View) -> Said:
         yield "classes_left", f"the chart shows the first {told}"
     item = view.recalibration
     if item is not None:
-        line = f"intercept {number(item.intercept)}, slope {number(item.slope)}"
+        classes = view.plan is not None and view.plan.classes
+        what, of = ("log-odds become", "log-odds") if classes else ("p becomes", "p")
+        line = f"{what} {number(item.intercept)} + {number(item.slope)} × {of}"
         yield (
             "recalibration",
             (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rich import table as rich
 from rich.console import Console
@@ -98,7 +99,8 @@ def print_table(screen: Console, table: result_tables.Table) -> None:
     """A table of texts. Without lines between them, more columns fit a narrow terminal."""
     shown = rich.Table(title=table.caption, title_justify="left", title_style="bold", box=None)
     for index, heading in enumerate(table.headings):
-        shown.add_column(heading, justify="left" if index in table.text else "right")
+        side: Literal["left", "right"] = "left" if index in table.text else "right"
+        shown.add_column(heading, justify=side, overflow="fold")
     for index, row in enumerate(table.rows):
         style = _TONES[table.tones[index]] if table.tones else ""
         shown.add_row(*map(Text, row), style=style)

@@ -367,6 +367,7 @@ def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = N
         The option of that name.
     """
     from fedcsa.option_rules import PRESETS
+    from fedcsa.plan import OPTIONS
     from fedcsa.study import Study
     from fedcsa.study.toml import parse_toml
 
@@ -379,6 +380,8 @@ def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = N
             raise click.UsageError(
                 f"--set must be NAME=VALUE, such as level=0.9; it is {change!r}."
             )
+        if name not in OPTIONS:
+            raise click.UsageError(unknown("option", name, OPTIONS))
         try:
             options[name] = parse_toml(f"value = {value}", "--set")["value"]
         except StudyError:

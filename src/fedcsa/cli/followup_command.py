@@ -74,7 +74,7 @@ def followup(
         adaptation, found.X, found.keys, n, seed=seed, history=history, predicted=found.predicted
     )
     assert history.design is not None  # noqa: S101 - it was just made
-    files = (*history.design.files, str(out))
+    files, on_lists = (*history.design.files, str(out)), len(history.design.picked)
     history = replace(history, design=replace(history.design, files=files))
     with unbroken():
         write_table(out, _listed(found, places, stands_for, outcome))
@@ -91,7 +91,7 @@ def followup(
         "row_number": found.key == ROW_NUMBER,
         "lists": [*files],
         "known": 0 if last is None else last.n_rows,
-        "expected": _expected(adaptation, last),
+        "expected": _expected(adaptation, last, on_lists),
     }
     output.answer(content, lambda screen: _show(screen, content, result), out)
 
@@ -116,8 +116,17 @@ def _listed(found: NamedRows, places: Any, stands_for: Array, outcome: str) -> d
     }
 
 
-def _expected(adaptation: Any, last: Update | None) -> list[dict[str, float]]:
-    """The interval of the loss, as people read it: promised, now, and with more outcomes."""
+def _expected(adaptation: Any, last: Update | None, on_lists: int) -> list[dict[str, float]]:
+    """The interval of the loss, as people read it: promised, now, and with more outcomes.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    last : Update or None
+        The last one.
+    on_lists : int
+        Rows on all lists so far, this one included.
+    """
     from fedcsa.target.realised_measures import in_units
     from fedcsa.update import expected_interval
 
@@ -130,7 +139,8 @@ def _expected(adaptation: Any, last: Update | None) -> list[dict[str, float]]:
     if last is not None:
         spans[known] = last.risk.after
     lost = 1.0 if last is None else last.effective_rows / last.n_rows
-    spans |= {n: expected_interval(adaptation, n * lost, last) for n in SIZES if n > known}
+    sizes = sorted(n for n in {*SIZES, on_lists} if n > known)
+    spans |= {n: expected_interval(adaptation, n * lost, last) for n in sizes}
     for n, three in spans.items():
         estimate, lower, upper = (in_units(adaptation.plan, value) for value in three)
         found.append({"outcomes": n, "estimate": estimate, "lower": lower, "upper": upper})

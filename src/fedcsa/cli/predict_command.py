@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
@@ -25,7 +26,10 @@ from fedcsa.cli.common import (
     warn,
 )
 from fedcsa.errors import ResultError
-from fedcsa.words import count
+from fedcsa.words import count, counted
+
+#: Features that lie far outside are named up to so many: a table in other units would have all.
+MOST_WARNED = 3
 
 if TYPE_CHECKING:
     from fedcsa.data.coding import Columns
@@ -61,7 +65,8 @@ def predict(
     a column of probabilities per class.
     With --interval 0.9, nine of ten outcomes lie between 'lower' and 'upper', and nine of ten
     patients of every class have 'possible=CLASS' true. An end is empty if too few rows of the
-    sources stand behind it. A warning says so if the verdict is not to use the model.
+    sources stand behind it. A warning says so if the verdict is not to use the model, or if rows
+    lie far outside what the study saw.
 
     Examples
     --------
@@ -72,16 +77,18 @@ def predict(
     """
     from fedcsa.answer.store import load_history, load_result
     from fedcsa.data.tables import open_table
-    from fedcsa.study.predicting import predicted_batches
+    from fedcsa.study.predicting import FAR_SDS, predicted_batches
 
     if interval is not None and not 0.0 < interval < 1.0:
         wrong = f"--interval must be between 0 and 1, such as 0.9; it is {interval:g}."
         raise click.UsageError(wrong)
     where = place_of(rows, query, sheet)
     adaptation = load_result(result)
-    columns = result_columns(result, adaptation)
+    columns, far = result_columns(result, adaptation), Counter[str]()
     with output.working(f"predicting {shown_place(rows)}") as say:
-        pieces = predicted_batches(columns, adaptation, where, keep=keep or (), level=interval)
+        pieces = predicted_batches(
+            columns, adaptation, where, keep=keep or (), level=interval, far=far
+        )
         with closing(pieces):
             told = _told(pieces, open_table(where).n_rows(), say)
             _write(output, told, out)
@@ -89,6 +96,12 @@ def predict(
     verdict = adaptation.verdict if last is None else last.verdict
     if verdict.advice == "no":
         warn(f"The verdict on this model is 'do not use it': {verdict.sentence}.")
+    for feature, n_rows in far.most_common(MOST_WARNED):
+        warn(
+            f"{feature!r} lies more than {FAR_SDS:g} sds from the target's mean in "
+            f"{counted(n_rows, 'row')}. Check its unit and these cells before you use the "
+            "predictions."
+        )
 
 
 def _told(

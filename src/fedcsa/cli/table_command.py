@@ -171,8 +171,8 @@ def _warnings(found: Moments, coding: Columns) -> Iterator[str]:
             own[f"{feature.name}={feature.levels[0]}"] = found.n_rows - sum(own.values())
         for column in (column for column, count in own.items() if 0 < count < SMALL_LEVEL):
             yield (
-                f"Fewer than {SMALL_LEVEL} patients have {column!r}. It is told as of none: they "
-                "are counted with another level."
+                f"Fewer than {SMALL_LEVEL} patients have {column!r}. It is told as of none"
+                f"{': they are counted with another level' if feature.levels else ''}."
             )
 
 

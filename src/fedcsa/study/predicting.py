@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,15 @@ from fedcsa.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from fedcsa.core.table import Table1
     from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.per_patient import Limits
 
 #: Instead of names of columns to keep.
 ALL = "all"
+#: A number farther from the target's mean, in its sds, is probably a mistake or in another unit. At
+#: most one of a hundred patients of any population lies there, and none of a normal one.
+FAR_SDS = 10.0
 
 
 def predicted_batches(
@@ -34,6 +39,7 @@ def predicted_batches(
     *,
     keep: Sequence[str] = (),
     level: float | None = None,
+    far: Counter[str] | None = None,
 ) -> Generator[dict[str, Any]]:
     """The columns of predictions for a table, batch by batch, in the order of its rows.
 
@@ -50,6 +56,8 @@ def predicted_batches(
         ``["all"]`` for every one.
     level : float, optional
         Of an interval, or of a set of classes.
+    far : Counter, optional
+        Counts, by feature, the rows so far that lie more than `FAR_SDS` sds from the target's mean.
     """
     table, words = open_table(where), words_of(where)
     carried = _carried(table, coding, keep)
@@ -70,7 +78,25 @@ def predicted_batches(
     ids = {coding.id, coding.group}
     for X, beside in prefetched(read):
         told = _told(adaptation, X, limits)
+        if far is not None:
+            far.update(_far_rows(adaptation.table, X))
         yield {**_beside(beside, told, words, ids), **told}
+
+
+def _far_rows(table: Table1, X: Array) -> dict[str, int]:
+    """How many rows lie far from the target's mean, of every feature of which some do.
+
+    Parameters
+    ----------
+    table : Table1
+        The target's. Zeros and ones are never far.
+    X : array of shape (rows, features)
+    """
+    reach = np.where(table.flags, np.inf, FAR_SDS * table.sd)
+    low, high = table.mean - reach, table.mean + reach
+    some = np.flatnonzero((X.min(axis=0) < low) | (X.max(axis=0) > high))
+    outside = {k: int(((X[:, k] < low[k]) | (X[:, k] > high[k])).sum()) for k in some.tolist()}
+    return {table.features[k]: n_rows for k, n_rows in outside.items()}
 
 
 def _carried(table: AnyTable, coding: Columns, keep: Sequence[str]) -> list[str]:
