@@ -263,10 +263,12 @@ def new_site_limit(
     places: list[float] = []  # equally probable locations of a new site
     for k in range(PLACES):
         places.append(site.quantile((k + 0.5) / PLACES, *places[-1:]))
-    points = ends + (np.array(places)[:, None, None] - values[:, None])  # (places, sources, points)
-    mass = np.broadcast_to(weights[:, None] * shares, points.shape)
+    mass = weights[:, None] * shares
+    source, cell = np.nonzero(mass)  # most cells hold nobody
+    points = ends[cell] + (np.array(places)[:, None] - values[source])  # (places, cells)
+    shared = np.broadcast_to(mass[source, cell], points.shape)
     effective = 1.0 / float(weights**2 @ (1.0 / rows))
-    return split_limit(points.ravel(), mass.ravel(), effective, level)
+    return split_limit(points.ravel(), shared.ravel(), effective, level)
 
 
 def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> Array:

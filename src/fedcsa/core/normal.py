@@ -37,7 +37,7 @@ def normal_below(z: Any) -> Array:
     [0.025, 0.5, 0.8413]
     """
     z = np.clip(z, -_FARTHEST, _FARTHEST)
-    step = np.rint(np.nan_to_num(z) * _STEPS)  # what is no number stays none, by h
+    step = np.rint(np.where(z == z, z, 0.0) * _STEPS)  # what is no number stays none, by h
     h = z - step / _STEPS
     coefficients = _table().take((step + _FARTHEST * _STEPS).astype(np.intp), axis=1)
     found: Array = coefficients[-1]
