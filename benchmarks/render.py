@@ -195,17 +195,26 @@ def machine(results: Results) -> str:
     words = f"Measured at commit {', '.join(sorted(commits))}. "
     words += f"{computer['processor']}, {computer['cores']} cores, {computer['memory_gb']} GB; "
     words += f"Python {computer['python']}, {versions}. Load is the machine's average over a "
-    words += "minute; a script adds to it itself."
+    words += "minute; a script adds to it itself. *Taken* is the part of all cores that the host "
+    words += "gave to others meanwhile."
+    apart = [number(line.get("peer_wall_ratio")) for line in results("fits")]
+    words += " What two cores are here: two processes that fit scikit-learn's models at once, one "
+    words += f"for each of two sources, need {', '.join(apart)} × the seconds of both on one core."
     rows = [
         (
             f"`{name}`",
             number(runs.get(name, {}).get("seconds")),
             f"{one['machine']['load_before']:g}",
             f"{one['machine']['load_average']:g}",
+            _percent(runs.get(name, {}).get("stolen")),
         )
         for name, one in told.items()
     ]
-    return f"{words}\n\n" + table(("script", "seconds", "load before", "load after"), rows)
+    return f"{words}\n\n" + table(("script", "seconds", "load before", "load after", "taken"), rows)
+
+
+def _percent(share: str | None) -> str:
+    return "–" if not share else f"{100.0 * float(share):.1f} %"
 
 
 def _short(commit: str) -> str:
