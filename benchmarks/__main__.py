@@ -23,16 +23,16 @@ from benchmarks.render import main as render
 
 #: Seconds for each script, about twice what it takes on two free cores; together half an hour.
 BUDGETS = {
-    "commands": 110,
-    "source": 70,
-    "stream": 200,
+    "commands": 100,
+    "source": 65,
+    "stream": 260,
     "wide": 80,
     "many_sources": 70,
     "fits": 160,
-    "backtest": 100,
+    "backtest": 90,
     "federation": 150,
-    "predict": 80,
-    "long_tables": 90,
+    "predict": 60,
+    "long_tables": 75,
     "trees": 60,
     "peers": 440,  # of which half is to install them, the first time
     "profiles": 180,  # last: it looks which bars are missed
