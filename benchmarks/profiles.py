@@ -133,8 +133,9 @@ def streamed(folder: Path, rows: int) -> Work:
     return work
 
 
-def report(folder: Path, sources: int) -> Work:
-    commands.write_result(folder / "result", sources, commands.Settings())
+def report(folder: Path, sources: int, quick: bool) -> Work:
+    settings = commands.QUICK if quick else commands.Settings()
+    commands.write_result(folder / "result", sources, settings)
 
     def work() -> None:
         from fedcsa.answer.page import write_report
@@ -160,8 +161,8 @@ def warm(folder: Path, settings: Settings) -> dict[str, Callable[[], Work]]:
         "200 features": lambda: one_source(200 // (10 if q else 1), settings.wide_rows),
         "1,000 features": lambda: one_source(1_000 // (50 if q else 1), settings.wide_rows),
         "streamed source": lambda: streamed(folder, settings.rows),
-        "report, 10 sources": lambda: report(folder, 3 if q else 10),
-        "report, 100 sources": lambda: report(folder, 3 if q else 100),
+        "report, 10 sources": lambda: report(folder, 3 if q else 10, q),
+        "report, 100 sources": lambda: report(folder, 3 if q else 100, q),
         "fits": lambda: fitted(q),
         "back-test": lambda: lambda: backtest.measured(sizes, "ridge", "ridge", None),
         "1,000 sources": lambda: lambda: many_sources.seconds(crowd, crowd.sources[-1]),
@@ -187,19 +188,24 @@ def own_times(stats: Any) -> Counter[str]:
     it spent for each, as often as libraries call libraries.
     """
     table: dict[Function, tuple[int, int, float, float, dict[Function, Any]]] = stats.stats
+    whose = {function: _whose(function) for function in table}
+    spent = {
+        function: {caller: told[3] for caller, told in table[function][4].items()}
+        for function, who in whose.items()
+        if not who
+    }
+    totals = {function: sum(callers.values()) for function, callers in spent.items()}
     found: Counter[str] = Counter()
     waiting = {function: told[2] for function, told in table.items()}
     for _ in range(DEEPEST):
         above: Counter[Function] = Counter()
         for function, seconds in waiting.items():
-            who = _whose(function)
-            callers = {caller: told[3] for caller, told in table[function][4].items()}
-            total = sum(callers.values())
-            if who or not total > 0.0:
-                found[who or OTHER] += seconds
+            total = totals.get(function, 0.0)
+            if not total > 0.0:
+                found[whose[function] or OTHER] += seconds
                 continue
-            for caller, spent in callers.items():
-                above[caller] += seconds * spent / total
+            for caller, part in spent[function].items():
+                above[caller] += seconds * part / total
         waiting = above
     found[OTHER] += sum(waiting.values())
     return found
