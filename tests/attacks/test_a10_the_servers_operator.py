@@ -60,10 +60,16 @@ def kits(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def seals(kits):
+    """Everybody's, made once: to read a key takes longer than a study."""
+    return {name: KitSeal(kits / name / "startup") for name in ROLES}
+
+
 @pytest.fixture
-def operator(federation, kits):
+def operator(federation, seals):
     """A study in which the operator writes down all it carries: bytes, by step and by whom."""
-    federation.seals = {name: KitSeal(kits / name / "startup") for name in ROLES}
+    federation.seals = dict(seals)
     lead = federation.seals[LEAD]
     federation.start = ask(federation.agreed.id, "start", LEAD, "new", lead)
     seen, deliver = [], federation.deliver
@@ -196,11 +202,6 @@ def test_a_refusal_looks_like_a_report(operator):
 
 
 # Bound to its envelope -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def seals(kits):
-    return {name: KitSeal(kits / name / "startup") for name in ROLES}
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Every file that fedcsa reads, and whoever reads it."""
 
 import dataclasses
+import functools
 import json
 import shutil
 import sqlite3
@@ -280,6 +281,12 @@ def read_archive(path):
     archive.unpack(path.parent / "unpacked")
 
 
+@functools.cache
+def root_of(folder):
+    """The certificate of an authority; to read its private key beside it takes longest."""
+    return Authority(folder, "").root
+
+
 def predict_with(found):
     found.model.predict(rows(3)[0][:, : len(found.columns)])
 
@@ -302,7 +309,7 @@ READERS = {
     "abbey.xlsx": read_table,
     "abbey.duckdb": read_table,
     "abbey.sqlite": read_table,
-    DENIED: lambda path: read_denied(path, Authority(path.parent / "authority", "").root),
+    DENIED: lambda path: read_denied(path, root_of(path.parent / "authority")),
     "lines/adaptation.json": read_result,
     "trees/adaptation.json": read_result,
     "trees/models/0.fcsa": read_result,
