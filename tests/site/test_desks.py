@@ -1,6 +1,8 @@
 """A study between desks: the numbers of one process, one disclosure, and ordinary failures."""
 
 import dataclasses
+import functools
+import itertools
 import json
 import shutil
 
@@ -79,13 +81,25 @@ def forget(federation, name):
     open_log.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, federation_in):
+    """Federations by kind of study, once through it; only to look at."""
+
+    @functools.cache
+    def get(kind="ridge"):
+        federation = federation_in(tmp_path_factory.mktemp(kind), kind)
+        federation.attempt(min_sources=3)
+        return federation
+
+    return get
+
+
 @pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline", "trees"])
-def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation, kind):
-    federation = make_federation(kind)
-    board = federation.attempt(min_sources=3)
-    told = conclusion(board)
+def test_a_federated_study_equals_the_one_in_process_to_the_bit(done, kind):
+    federation = done(kind)
+    told = conclusion(federation.board)
     assert (told.outcome, set(told.sources.values())) == ("done", {"answered"})
-    assert board.step == "done"
+    assert federation.board.step == "done"
     same(federation)
     found = load_result(federation.target.result_folder)
     assert set(found.examinations) == set(SIZES)
@@ -93,9 +107,8 @@ def test_a_federated_study_equals_the_one_in_process_to_the_bit(make_federation,
 
 
 @pytest.mark.parametrize("kind", ["ridge", "classifier", "pipeline", "trees"])
-def test_the_targets_folder_is_that_of_a_run_in_one_process(make_federation, tmp_path, kind):
-    federation = make_federation(kind)
-    federation.attempt()
+def test_the_targets_folder_is_that_of_a_run_in_one_process(done, tmp_path, kind):
+    federation = done(kind)
     found = federation.target.result_folder
     expected = save_result(in_process(federation), tmp_path / "run", federation.agreed.text)
     contents = [json.loads((f / "adaptation.json").read_text()) for f in (found, expected)]
@@ -131,8 +144,8 @@ def test_a_site_that_cannot_be_streamed_says_so_at_home_and_refuses(make_federat
     assert any("memory" in text for text in said)
 
 
-def test_every_message_that_left_is_in_the_ledger_of_its_site(federation):
-    federation.attempt()
+def test_every_message_that_left_is_in_the_ledger_of_its_site(done):
+    federation = done()
     for name in SIZES:
         assert sent(federation, name) == [("sent", message) for message in REPORTS]
     asked = [m for m in ("brief", "model-request", "examination") for _ in SIZES]
@@ -314,9 +327,8 @@ def test_a_changed_study_of_the_same_name_gets_no_second_brief(federation):
     assert set(told.sources.values()) == {"refused: one_brief"}
 
 
-def test_the_log_counts_the_numbers_about_the_targets_rows(federation):
-    federation.attempt()
-    announced = federation.log("new").find("announced", study="small")
+def test_the_log_counts_the_numbers_about_the_targets_rows(done):
+    announced = done().log("new").find("announced", study="small")
     assert announced["numbers"] == 1 + 2 + 2 + 1  # rows, means, sds, one correlation
 
 
@@ -399,24 +411,30 @@ def test_a_refusal_by_policy_is_an_ordinary_outcome_under_its_name(federation):
     assert told.sources["abbey"] == "refused: min_fold_rows"
 
 
-@pytest.mark.parametrize(
-    ("rules", "rule"),
-    [
-        ('features = ["age"]', "features"),
-        ('models = ["weighted-least-squares"]', "models"),
-        ("exchanges = []", "exchanges"),
-        ("min_target_rows = 101", "min_target_rows"),
-        ("max_parameters_per_row = 0.001", "max_parameters_per_row"),
-        ("min_sd_share = 50.0", "row_floors"),
-        ("min_penalty = 1.0", "min_penalty"),
-        ("min_effective_rows = 1000.0", "row_floors"),
-        ("max_row_share = 0.0001", "row_floors"),
-        ("max_row_leverage = 0.0001", "row_floors"),
-    ],
+#: Rules of a site, and the name under which each refuses.
+RULES = (
+    ('features = ["age"]', "features"),
+    ('models = ["weighted-least-squares"]', "models"),
+    ("exchanges = []", "exchanges"),
+    ("min_target_rows = 101", "min_target_rows"),
+    ("max_parameters_per_row = 0.001", "max_parameters_per_row"),
+    ("min_sd_share = 50.0", "row_floors"),
+    ("min_penalty = 1.0", "min_penalty"),
+    ("min_effective_rows = 1000.0", "row_floors"),
+    ("max_row_share = 0.0001", "row_floors"),
+    ("max_row_leverage = 0.0001", "row_floors"),
 )
-def test_every_rule_of_a_site_refuses_by_its_name(federation, rules, rule):
-    federation.configure("abbey", f"[policy]\n{rules}")
-    assert conclusion(federation.attempt()).sources["abbey"] == f"refused: {rule}"
+
+
+@pytest.mark.parametrize("first", range(0, len(RULES), len(SIZES)))
+def test_every_rule_of_a_site_refuses_by_its_name(federation, first):
+    """Each source has another rule."""
+    fates = {}
+    for name, (rules, rule) in zip(SIZES, itertools.islice(RULES, first, None), strict=False):
+        federation.configure(name, f"[policy]\n{rules}")
+        fates[name] = f"refused: {rule}"
+    told = conclusion(federation.attempt()).sources
+    assert {name: told[name] for name in fates} == fates
 
 
 def test_a_site_that_sends_no_model_examines_all_the_same(federation):
@@ -567,13 +585,14 @@ def refused(federation, envelope, payload):
     return decode(federation.sources["abbey"].answer(envelope, payload)[1]).rule
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_replayed_question_is_refused_by_name(federation, phase):
+def test_a_replayed_question_is_refused_by_name(federation):
     federation.attempt()
-    envelope, payload = asked_again(federation, phase)
-    answer = decode(federation.sources["abbey"].answer(envelope, payload)[1])
-    assert isinstance(answer, RiskReport | ModelReport | ExaminationReport)
-    assert refused(federation, envelope, payload) == "replayed"
+    kinds = {"risk": RiskReport, "model": ModelReport, "examine": ExaminationReport}
+    for phase in PHASES:
+        envelope, payload = asked_again(federation, phase)
+        answer = decode(federation.sources["abbey"].answer(envelope, payload)[1])
+        assert isinstance(answer, kinds[phase])
+        assert refused(federation, envelope, payload) == "replayed"
 
 
 #: What an envelope may be changed to, and the rule under which it is refused.
@@ -587,40 +606,39 @@ ELSEWHERE = (
 )
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_question_bound_to_something_else_is_refused_by_name(federation, phase):
+def test_a_question_bound_to_something_else_is_refused_by_name(federation):
     federation.attempt()
-    for change, rule in ELSEWHERE:
+    for phase, (change, rule) in itertools.product(PHASES, ELSEWHERE):
         if change != {"phase": phase}:
             envelope, payload = asked_again(federation, phase)
             forged = dataclasses.replace(Envelope.from_bytes(envelope), **change).to_bytes()
-            assert refused(federation, forged, payload) == rule, change
+            assert refused(federation, forged, payload) == rule, (phase, change)
 
 
-@pytest.mark.parametrize("phase", ["model", "examine"])
-def test_nothing_is_sent_before_a_report(federation, phase):
+def test_nothing_is_sent_before_a_report(federation):
     federation.attempt()
-    envelope, payload = asked_again(federation, phase)
-    forget(federation, "abbey")
-    federation.sources["abbey"] = SourceDesk(
-        "abbey", federation.site("abbey"), federation.agreed, "new"
-    )
-    assert refused(federation, envelope, payload) == "phase_order"
+    for phase in ("model", "examine"):
+        envelope, payload = asked_again(federation, phase)
+        forget(federation, "abbey")
+        federation.sources["abbey"] = SourceDesk(
+            "abbey", federation.site("abbey"), federation.agreed, "new"
+        )
+        assert refused(federation, envelope, payload) == "phase_order"
 
 
-@pytest.mark.parametrize(("phase", "rule"), [(phase, one_of_phase(phase)) for phase in PHASES])
-def test_a_second_question_of_a_phase_is_refused_by_name(federation, phase, rule):
+def test_a_second_question_of_a_phase_is_refused_by_name(federation):
     federation.attempt()
-    _, payload = asked_again(federation, phase)
-    message = decode(payload)
-    changes = {
-        "risk": {"mean": message.mean + message.sd} if phase == "risk" else {},
-        "model": {"candidate": 1 - getattr(message, "candidate", 0)},
-        "examine": {"constant": np.array([0.123])},
-    }
-    other = encode(dataclasses.replace(message, **changes[phase]))
-    envelope, _ = close(ask(federation.agreed.id, phase, "new", "abbey"), other, "", None)
-    assert refused(federation, envelope, other) == rule
+    for phase in PHASES:
+        _, payload = asked_again(federation, phase)
+        message = decode(payload)
+        changes = {
+            "risk": {"mean": message.mean + message.sd} if phase == "risk" else {},
+            "model": {"candidate": 1 - getattr(message, "candidate", 0)},
+            "examine": {"constant": np.array([0.123])},
+        }
+        other = encode(dataclasses.replace(message, **changes[phase]))
+        envelope, _ = close(ask(federation.agreed.id, phase, "new", "abbey"), other, "", None)
+        assert refused(federation, envelope, other) == one_of_phase(phase)
 
 
 def test_an_examination_of_another_combination_than_agreed_is_refused(federation):
@@ -683,27 +701,6 @@ def lie(federation, task, change):
     federation.tamper = tamper
 
 
-def test_a_billion_rows_and_a_negative_risk_are_rejected_by_name(federation):
-    billion = 10**9
-
-    def many_rows(report):
-        effective = report.effective_rows / report.n_judged * billion
-        return encode(dataclasses.replace(
-            report, n_rows=billion, n_judged=billion, effective_rows=effective,
-            largest_share=2.0 / effective, variance=report.variance / billion,
-        ))  # fmt: skip
-
-    lie(federation, "risk", many_rows)
-    assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
-
-    def negative(report):
-        return encode(dataclasses.replace(report, risk=-report.risk))
-
-    forget(federation, "new")
-    lie(federation, "risk", negative)
-    assert conclusion(federation.attempt()).sources["abbey"] == "rejected: malformed"
-
-
 @pytest.mark.parametrize(
     ("phase", "field"), [("risk", "risk"), ("model", "coefficients"), ("examine", "level")]
 )
@@ -719,30 +716,13 @@ def test_numbers_that_are_not_finite_are_rejected_by_name(federation, phase, fie
     assert (told.outcome, told.sources["abbey"]) == ("done", f"{PHASES[phase]}rejected: malformed")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"risk": 0.0},
-        {"risk": -1.0},
-        {"constant_risk": 0.0},
-        {"risk_variance": 0.0},
-        {"level": np.zeros(2), "level_variance": np.ones(2)},
-        {"level_variance": np.zeros(1)},
-    ],
-)
-def test_an_impossible_examination_costs_its_source_and_not_the_study(federation, change):
-    lie(federation, "examine", lambda report: encode(dataclasses.replace(report, **change)))
+def test_an_impossible_examination_costs_its_source_and_not_the_study(federation):
+    lie(federation, "examine", lambda report: encode(dataclasses.replace(report, risk=0.0)))
     told = conclusion(federation.attempt(min_sources=3))
     assert told.outcome == "done"
     assert told.sources["abbey"] == "examination rejected: malformed"
     found = load_result(federation.target.result_folder)
     assert found.promise.examined_by == ("birch", "castle")
-
-
-def test_a_brier_loss_above_one_in_an_examination_is_rejected(make_federation):
-    federation = make_federation("classifier")
-    lie(federation, "examine", lambda report: encode(dataclasses.replace(report, risk=1.2)))
-    assert conclusion(federation.attempt()).sources["abbey"] == "examination rejected: malformed"
 
 
 def test_parameters_of_a_million_are_rejected_by_name(federation):
