@@ -500,7 +500,8 @@ class NewSite:
         top = max(logs)
         p = [math.exp(value - top) for value in logs]
         p[0], p[-1] = p[0] / 2.0, p[-1] / 2.0
-        self.p = [value / math.fsum(p) for value in p]
+        whole = math.fsum(p)
+        self.p = [value / whole for value in p]
 
     def below(self, x):
         return math.fsum(
