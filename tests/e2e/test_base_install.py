@@ -1,5 +1,6 @@
 """What a base install can do: no package of an extra may be loaded."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -38,6 +39,7 @@ for line in run("demo", "--out", "demo").partition("Now try:")[2].splitlines()[1
 """
 
 
+@functools.cache
 def absent() -> set[str]:
     """What is installed here, and would not be after `pip install .` alone."""
     text = (ROOT / "requirements.txt").read_text(encoding="utf-8")

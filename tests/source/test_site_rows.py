@@ -225,7 +225,7 @@ def test_the_models_options_hold_in_batches(monkeypatch, model):
 
 
 def test_the_size_of_batches_is_no_matter(monkeypatch):
-    X, y, X_target = tables("plain")
+    X, y, X_target = tables("plain", n=120)
     brief = Target(X_target, plan_for(X), policy=OPEN).brief(["a"])
     expected, _ = held(monkeypatch, X, y, brief)
     for size in (5, 83, len(X) - 1, len(X), len(X) + 1):
