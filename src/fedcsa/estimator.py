@@ -30,7 +30,7 @@ from fedcsa.data.frames import (
     classes_of,
     named_pairs,
 )
-from fedcsa.errors import known_parameters, must, raise_all
+from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
 from fedcsa.findings import Finding
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import given_column
@@ -40,7 +40,7 @@ from fedcsa.models.inputs import begins_with_columns, plain_numbers
 from fedcsa.option_rules import preset_values
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
-from fedcsa.run import Progress, run_in_process
+from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
@@ -397,7 +397,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             given=given if predictions is None else predictions,
             space=self.candidates if callable(self.candidates) and not judged else None,
         )
-        answer = run_in_process(target, roles, progress)
+        try:
+            answer = run_study(target, InProcess(roles, progress))
+        except CandidatesError as error:
+            texts = sorted({text for source in roles for text in source.failures.values()})
+            if not texts:
+                raise
+            says = f"The model says: {'; '.join(texts[:3])}"  # one person holds all the data
+            raise CandidatesError(f"{error}\n{says}") from None
         return replace(answer, described=self._coding, by_name=True)
 
     def _prepare(

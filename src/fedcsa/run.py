@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from fedcsa.errors import CandidatesError, MessageError, ProtocolError, ResultError, must
+from fedcsa.errors import MessageError, ProtocolError, ResultError, must
 from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
@@ -171,27 +171,6 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
 
     adaptation = carry_messages(ask_target, courier.ask)
     return replace(adaptation, ledgers={**adaptation.ledgers, **courier.ledgers()})
-
-
-def run_in_process(
-    target: Target, sources: Sequence[Source], progress: Progress | None = None
-) -> Adaptation:
-    """Run a study here; what a user's own model says when it fails everywhere is shown.
-
-    Parameters
-    ----------
-    target : Target
-    sources : sequence of Source
-    progress : function, optional
-        See `Progress`.
-    """
-    try:
-        return run_study(target, InProcess(sources, progress))
-    except CandidatesError as error:
-        texts = {text for source in sources for text in source.failures.values()}
-        if not texts:
-            raise
-        raise CandidatesError(f"{error}\nThe model says: {'; '.join(sorted(texts)[:3])}") from None
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import MAX_BIN, to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
-from fedcsa.target.accept import Asked, accept
+from fedcsa.target.accept import accept, open_models
 from fedcsa.target.target import Target
 
 FEATURES = ("x0", "x1")
@@ -53,8 +53,16 @@ def asked_for_a_model(model):
     said = site.answer(brief)
     request = target.choose({"a": said})
     report = site.answer(request)
-    accept(report, Asked("a", request, report.in_reply_to, brief, said))
-    return Asked("a", request, report.in_reply_to, brief, said), report
+    asked = (request, brief, said), plan
+    assert taken(report, *asked) == {}
+    return asked, report
+
+
+def taken(report, asked, plan):
+    """What is wrong with a model that the target takes from source 'a', if anything."""
+    _, brief, said = asked
+    accept(report, "a", *asked)
+    return open_models({"a": report}, {"a": said}, plan, np.zeros((1, 2)), brief.sd)[2]
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +85,11 @@ def refused(study, **changes):
     asked, report = study
     try:
         forged = decode(encode(dataclasses.replace(report, **changes)))
-        accept(forged, asked)
+        wrong = [*taken(forged, *asked).values()]
     except MessageError as error:
-        return "model" in str(error)
-    return False
+        wrong = [error]
+    assert all(isinstance(error, MessageError) for error in wrong)
+    return any("model" in str(error) for error in wrong)
 
 
 def portable(estimator):

@@ -10,7 +10,7 @@ from fedcsa.core.measures import measure_columns, measure_variances
 from fedcsa.core.scores import ScoreDesign, ScoreSums
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import Policy
-from fedcsa.target.accept_scores import score_problem
+from fedcsa.target.accept import score_problem
 
 #: Outcomes with two classes, three classes, and numbers.
 DESIGNS = {

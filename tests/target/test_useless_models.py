@@ -11,11 +11,11 @@ from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.run import InProcess, run_study
 from fedcsa.target.accept import MAX_ROWS
-from fedcsa.target.conclude import useless_models
 from fedcsa.target.estimate import (
     MOST_CLAIMED,
     eligible,
     outcome_means,
+    useless_models,
     validated,
     worth,
 )

@@ -44,12 +44,10 @@ from fedcsa.models.allowed import refused_before_fitting
 from fedcsa.models.description import GIVEN, thaw
 from fedcsa.outcomes import History
 from fedcsa.plan import Plan
-from fedcsa.target.accept import fitted_model
-from fedcsa.target.accept_scores import score_problem
+from fedcsa.target.accept import fitted_model, score_problem
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
-from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
 from fedcsa.target.estimate import estimates, score_design
-from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise
 from fedcsa.update import Update

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
-from fedcsa.errors import FedCSAError, PolicyError
+from fedcsa.errors import FedCSAError, MessageError, PolicyError
 from fedcsa.messages.codec import decode, digest_of, encode
 from fedcsa.messages.fields import Message, wire_fields
 from fedcsa.messages.messages import (
@@ -46,7 +46,7 @@ from fedcsa.site.told import Cohort, check_briefs, check_together
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
 from fedcsa.target.accept import fitted_model
-from fedcsa.target.estimate import ShownMixture, examination_for, score_design
+from fedcsa.target.estimate import examinations, score_design
 from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
 
@@ -305,8 +305,11 @@ def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel
     models = models or {"": LinearModel(np.zeros(len(plan.features)), 0.0)}  # it is not shown
     weights = dict.fromkeys(models, 1.0 / len(models))
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
-    mixture = ShownMixture.of(weights, models, dict.fromkeys(weights, outcome))
-    return examination_for("", request, plan, mixture, score_design(plan, {}))
+    means, design = dict.fromkeys(weights, outcome), score_design(plan, {})
+    [(_, asked)] = examinations([""], request, plan, weights, models, means, design)
+    if isinstance(asked, MessageError):
+        raise asked
+    return asked
 
 
 def _given_model(given: Given) -> dict[str, FittedModel]:

@@ -1,23 +1,36 @@
 """What a target believes of another site: an answer that cannot be honest is refused by name.
 
 `accept` and `open_models` hold every bound. They serve a study in one process and one between
-sites alike: in one process a refusal is raised, at a desk it costs that source its part.
+sites alike: in one process a refusal is raised, at a desk it costs that source its part. Every
+number is held against an inequality that all data satisfy, with a little slack: numbers may be
+rounded to a few digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.losses import BOUNDED, CLASSIFICATION, REGRESSION
+from fedcsa.core.conformal import RESIDUAL_SHAPE
+from fedcsa.core.losses import BOUNDED, CLASSIFICATION, LOG_FLOOR, REGRESSION
+from fedcsa.core.measures import NOT_ESTIMABLE, least_variance, measure_columns, measure_values
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
+from fedcsa.core.scores import (
+    NUMBER_SUMS,
+    TABLE_COLUMNS,
+    ScoreDesign,
+    Told,
+    complement,
+    over,
+    told_by,
+)
 from fedcsa.core.units import CONVERSIONS, DIRECTIONS
 from fedcsa.errors import BindingError, FedCSAError, MessageError, ModelError
 from fedcsa.findings import FROM_SOURCES
+from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     SLACK,
@@ -33,7 +46,6 @@ from fedcsa.messages.messages import (
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import thaw
 from fedcsa.models.fitted import FittedModel
-from fedcsa.target.accept_scores import score_problem
 from fedcsa.target.estimate import reaches, wild_models
 from fedcsa.target.search import check_same_rows
 
@@ -46,6 +58,10 @@ MAX_ROWS = 100_000_000
 LONGEST_NAME = 60
 #: Products of numbers this small may have underflowed.
 TINY_PRODUCT = 1e-150
+#: Sums of rounded numbers of either sign differ by this share of their size at most.
+ROUNDED_SUMS = 0.01
+#: Rows far from the target may weigh so little that a sum of their weights has one digit left.
+_LAST_DIGIT = float(np.finfo(np.float64).smallest_subnormal)
 #: What to do about a source whose numbers cannot be.
 _ASK = "Ask the source which version of fedcsa it runs, or leave it out."
 #: What answers which question, unless the source refuses.
@@ -53,8 +69,6 @@ _ANSWERS: Mapping[type[Message], type[Message]] = {
     Brief: RiskReport, MoreCandidates: RiskReport, ModelRequest: ModelReport,
     Examination: ExaminationReport,
 }  # fmt: skip
-
-
 #: Told of a source whose answer is not accepted, and why.
 Refuse = Callable[[str, FedCSAError], None]
 
@@ -71,56 +85,50 @@ def raise_refusal(source: str, error: FedCSAError) -> None:  # noqa: ARG001
     raise error
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One question to one source, and all that an answer to it is held against.
+def accept(
+    answer: Message, source: str, question: Message, brief: Brief, said: RiskReport | None = None
+) -> None:
+    """Raise a `ProtocolError` unless an honest source could answer `question` with this.
 
-    Attributes
-    ----------
-    source : str
-        Name of the source.
-    question : Brief, MoreCandidates, ModelRequest or Examination
-    digest : str
-        SHA-256 of the question's bytes.
-    brief : Brief
-        With the candidates that the question is about.
-    said : RiskReport, optional
-        What the source reported before; none when it is asked for its first report.
-    """
-
-    source: str
-    question: Message
-    digest: str
-    brief: Brief
-    said: RiskReport | None = None
-
-
-def accept(answer: Message, asked: Asked) -> None:
-    """Raise a `ProtocolError` unless an honest source could answer `asked` with this.
+    A model is opened after that, by `open_models`.
 
     Parameters
     ----------
     answer : Message
         As it came; a refusal of the source's own is an answer too.
-    asked : Asked
+    source : str
+        Name of the source.
+    question : Brief, MoreCandidates, ModelRequest or Examination
+    brief : Brief
+        With the candidates that the question is about.
+    said : RiskReport, optional
+        What the source reported before; none when it is asked for its first report.
     """
-    name, kind = asked.source, _ANSWERS[type(asked.question)]
+    kind = _ANSWERS[type(question)]
     if not isinstance(answer, kind | Refusal):
-        text = f"Source {name!r} must answer with a {kind.name}; a {answer.name} came."
+        text = f"Source {source!r} must answer with a {kind.name}; a {answer.name} came."
         raise BindingError("phase_order", text)
     assert isinstance(answer, RiskReport | ModelReport | ExaminationReport | Refusal)  # noqa: S101
-    if (answer.study, answer.source) != (asked.brief.study, name):
-        raise BindingError("wrong_sender", f"The answer of source {name!r} must be its own.")
-    if answer.in_reply_to != asked.digest:
-        raise BindingError("replayed", f"Source {name!r} must answer this very question.")
+    if (answer.study, answer.source) != (brief.study, source):
+        raise BindingError("wrong_sender", f"The answer of source {source!r} must be its own.")
+    if answer.in_reply_to != digest_of(question):
+        raise BindingError("replayed", f"Source {source!r} must answer this very question.")
     if isinstance(answer, RiskReport):
-        _accept_report(answer, asked.brief)
-        if asked.said is not None:  # in an earlier round of a search
-            check_same_rows(answer, asked.said)
+        _accept_report(answer, brief)
+        if said is not None:  # in an earlier round of a search
+            check_same_rows(answer, said)
     elif isinstance(answer, ModelReport):
-        _accept_model(answer, asked)
+        assert isinstance(question, ModelRequest)  # noqa: S101 - for the type checker
+        assert said is not None  # noqa: S101 - else it was not asked
+        if answer.candidate != question.candidate:
+            raise MessageError(f"Source {source!r} must send the candidate asked for. {_ASK}")
+        if answer.n_rows > said.n_rows or (brief.refit and answer.n_rows != said.n_rows):
+            raise MessageError(
+                f"The model of source {source!r} must be of the rows that its report was on. {_ASK}"
+            )
     elif isinstance(answer, ExaminationReport):
-        _accept_examination(answer, asked)
+        assert isinstance(question, Examination)  # noqa: S101 - for the type checker
+        _accept_examination(answer, question, brief, said)
 
 
 def _accept_report(report: RiskReport, brief: Brief) -> None:
@@ -131,69 +139,44 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
     report : RiskReport
     brief : Brief
     """
-    name, classes = report.source, len(brief.classes)
+    where, classes = f"The report of source {report.source!r}", len(brief.classes)
     if report.n_rows > MAX_ROWS:
-        raise MessageError(f"The report of source {name!r} must be on at most {MAX_ROWS} rows.")
-    sizes = (len(report.risk), len(report.difference_after))
-    if sizes != (len(brief.candidates), len(brief.features)):
-        raise MessageError(
-            f"The report of source {name!r} must cover the study's {len(brief.candidates)} "
-            f"candidates and {len(brief.features)} features."
-        )
+        raise MessageError(f"{where} must be on at most {MAX_ROWS} rows.")
+    k, d = len(brief.candidates), len(brief.features)
+    if (len(report.risk), len(report.difference_after)) != (k, d):
+        raise MessageError(f"{where} must cover the study's {k} candidates and {d} features.")
     if report.findings or report.failed:
         _check_words(report, brief)
     if brief.scheme == "cross-fit" and report.n_judged != report.n_rows:
-        raise MessageError(f"The report of source {name!r} must judge every row once.")
+        raise MessageError(f"{where} must judge every row once.")
     if report.n_folds > brief.n_folds:
-        raise MessageError(f"The report of source {name!r} must have the study's folds, or fewer.")
+        raise MessageError(f"{where} must have the study's folds, or fewer.")
     if (len(report.loss_mean) > 0) != brief.moments:
-        raise MessageError(f"The report of source {name!r} must have moments if the study asks.")
+        raise MessageError(f"{where} must have moments if the study asks.")
     if len(report.outcome_mean) != max(classes, 1):
-        raise MessageError(f"The report of source {name!r} must be on the study's outcome.")
+        raise MessageError(f"{where} must be on the study's outcome.")
     if classes and report.outcome_sd:
-        raise MessageError(f"The report of source {name!r} must have no sd of classes. {_ASK}")
+        raise MessageError(f"{where} must have no sd of classes. {_ASK}")
     shares = report.outcome_mean
     if classes and ((shares < 0.0).any() or not 1 / SLACK <= shares.sum() <= SLACK):
-        raise MessageError(f"The report of source {name!r} must have shares that sum to 1. {_ASK}")
+        raise MessageError(f"{where} must have shares that sum to 1. {_ASK}")
     if brief.loss in (*REGRESSION, *CLASSIFICATION):
         _check_risks(report, bounded=brief.loss in BOUNDED)
         if brief.moments:
             _check_moments(report, bounded=brief.loss in BOUNDED)
 
 
-def _accept_model(report: ModelReport, asked: Asked) -> None:
-    """The candidate that was asked for, the model that was agreed, of the rows reported on.
-
-    Parameters
-    ----------
-    report : ModelReport
-    asked : Asked
-    """
-    name, brief, said, request = report.source, asked.brief, asked.said, asked.question
-    assert isinstance(said, RiskReport)  # noqa: S101 - else it was not asked
-    assert isinstance(request, ModelRequest)  # noqa: S101 - for the type checker
-    if report.candidate != request.candidate:
-        raise MessageError(f"Source {name!r} must send the candidate asked for. {_ASK}")
-    if report.n_rows > said.n_rows or (brief.refit and report.n_rows != said.n_rows):
-        raise MessageError(
-            f"The model of source {name!r} must be of the rows that its report was on. {_ASK}"
-        )
-    try:
-        fitted_model(report, brief, brief.sd)
-    except ModelError as error:
-        raise MessageError(f"The model of source {name!r} is refused. {error}") from None
-
-
-def _accept_examination(report: ExaminationReport, asked: Asked) -> None:
+def _accept_examination(
+    report: ExaminationReport, question: Examination, brief: Brief, said: RiskReport | None
+) -> None:
     """Risks and variances above 0, and at most 1 where the loss is; one risk a member.
 
     Parameters
     ----------
     report : ExaminationReport
-    asked : Asked
+    question, brief, said
+        As for `accept`.
     """
-    brief, said, question = asked.brief, asked.said, asked.question
-    assert isinstance(question, Examination)  # noqa: S101 - for the type checker
     name, classes = report.source, len(brief.classes)
     silent = bool(report.reason) and report.reason != "mixture_failed"
     if len(report.member_risk) != (0 if silent else len(question.weights)):
@@ -278,36 +261,24 @@ def _check_moments(report: RiskReport, *, bounded: bool) -> None:
     report, bounded
         As for `_check_risks`.
     """
-    name, n = report.source, report.n_judged
+    where, n = f"The report of source {report.source!r}", report.n_judged
     if report.ratio_mean > 1e-100:  # below, second moments may underflow
         expected = n / (1.0 + report.ratio_m2 / report.ratio_mean / report.ratio_mean / n)
         if not expected / SLACK <= report.effective_rows <= SLACK * expected:
-            raise MessageError(
-                f"The report of source {name!r} must have effective rows that follow from its "
-                f"ratio. {_ASK}"
-            )
+            text = "must have effective rows that follow from its ratio"
+            raise MessageError(f"{where} {text}. {_ASK}")
     if (report.loss_mean < 0.0).any() or (report.product_mean < 0.0).any():
-        raise MessageError(f"The report of source {name!r} has a negative risk. {_ASK}")
+        raise MessageError(f"{where} has a negative risk. {_ASK}")
     # Σ rL ≤ max r · ΣL, with max r = largest share · Σr
     ceiling = report.largest_share * n * report.ratio_mean * report.loss_mean
     if (report.product_mean > SLACK * ceiling + 1e-300).any():
-        raise MessageError(f"The report of source {name!r} has an impossible weighted risk. {_ASK}")
+        raise MessageError(f"{where} has an impossible weighted risk. {_ASK}")
     if bounded:
         weighted = report.product_mean > SLACK * report.ratio_mean
         if (report.loss_mean > SLACK).any() or weighted.any():
-            raise MessageError(f"The report of source {name!r} has a risk above 1. {_ASK}")
-    _check_second_moments(report, bounded=bounded)
-
-
-def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
-    """Losses that are not negative vary most if all of them but one are zero.
-
-    Parameters
-    ----------
-    report, bounded
-        As for `_check_risks`.
-    """
-    n, mean, product = report.n_judged, report.loss_mean, report.product_mean
+            raise MessageError(f"{where} has a risk above 1. {_ASK}")
+    # Losses that are not negative vary most if all of them but one are zero.
+    mean, product = report.loss_mean, report.product_mean
     with np.errstate(over="ignore"):  # then nothing is too large
         largest = {
             "loss_m2": n * _of_two_values(mean) if bounded else n * (n - 1.0) * mean**2,
@@ -316,9 +287,7 @@ def _check_second_moments(report: RiskReport, *, bounded: bool) -> None:
     for what, most in largest.items():
         rounding = 1e-12 * float(most.max())  # of nearly equal losses
         if (getattr(report, what) > SLACK**2 * most + rounding + TINY_PRODUCT).any():
-            raise MessageError(
-                f"The report of source {report.source!r} has an impossible {what}. {_ASK}"
-            )
+            raise MessageError(f"{where} has an impossible {what}. {_ASK}")
 
 
 def _of_two_values(mean: Array) -> Array:
@@ -335,11 +304,11 @@ def open_models(
     seen: Array,
     sd: Array,
 ) -> tuple[dict[str, FittedModel], dict[str, str], dict[str, FedCSAError]]:
-    """Open every model that was accepted, and let it predict the target's rows.
+    """Open every model whose report was accepted, and let it predict the target's rows.
 
     Those that can be used; of those that cannot predict the rows, the name of the reason; and of
-    those that no honest source sends, what is wrong. A model may know nothing of a level that the
-    target has; that is no lie.
+    those that were not agreed, or that no honest source sends, what is wrong. A model may know
+    nothing of a level that the target has; that is no lie.
 
     Parameters
     ----------
@@ -355,7 +324,11 @@ def open_models(
     models, outputs = dict[str, FittedModel](), dict[str, Array]()
     unable, refused = dict[str, str](), dict[str, FedCSAError]()
     for name, report in sorted(sent.items()):
-        model = fitted_model(report, plan, sd)
+        try:
+            model = fitted_model(report, plan, sd)
+        except ModelError as error:
+            refused[name] = MessageError(f"The model of source {name!r} is refused. {error}")
+            continue
         output, reason = predicted(model, seen)
         if reason:
             unable[name] = reason
@@ -410,3 +383,214 @@ def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> Fitted
         scale=design.scale,
         n_classes=len(design.classes),
     )
+
+
+# Score tables, sums, variances and residuals of an examination ----------------------------------
+
+
+def score_problem(
+    report: ExaminationReport, design: ScoreDesign, said: RiskReport | None
+) -> str | None:
+    """What is impossible in what a source tells of scores, in a few words; None if nothing is.
+
+    Parameters
+    ----------
+    report : ExaminationReport
+    design : ScoreDesign
+        Of the study, in the units of the examination.
+    said : RiskReport or None
+        What the source reported before: its rows, and how heavy one can be.
+    """
+    residuals = report.residuals
+    if residuals.size and (design.n_classes or residuals.shape != RESIDUAL_SHAPE):
+        return "residuals of another study"
+    whole = 1.0 / SLACK <= residuals.sum() <= SLACK and (residuals >= 0.0).all()
+    if residuals.size and not whole:
+        return "residuals that are no shares"
+    table, sums, variances = report.scores, report.score_sums, report.measure_variance
+    if not len(table):
+        return None
+    n, columns = 1 + design.n_subgroups, len(measure_columns(design))
+    shapes = (n, len(design.sum_names)), (n + design.n_subgroups, columns)
+    if (sums.shape, variances.shape) != shapes:
+        return "sums or variances of another study"
+    if wrong := next(_table_problems(table, design), None):
+        return wrong
+    told = told_by(design, table, sums)
+    untold = [s for s in range(n) if s not in told]
+    silent = [*untold, *(s + design.n_subgroups for s in untold)]
+    if sums[untold].any() or (variances[silent] != NOT_ESTIMABLE).any():
+        return "numbers of a subgroup without a table"
+    of_sums = _class_problems if design.n_classes else _number_problems
+    for s, part in told.items():
+        rows = table[table[:, 0] == s]
+        wrong = (
+            next(_weight_problems(rows, part, said, whole=s == 0), None)
+            or next(of_sums(part), None)
+            or (next(_part_problems(told[0], part), None) if s else None)
+        )
+        if wrong:
+            return wrong
+    return _variance_problem(variances, told, design)
+
+
+def _table_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
+    """What cannot be of the cells of a table: their places, then the numbers in them.
+
+    Parameters
+    ----------
+    table : array of shape (cells, 7)
+    design : ScoreDesign
+    """
+    if table.shape[1] != len(TABLE_COLUMNS) or (table[:, :4] != np.floor(table[:, :4])).any():
+        yield "cells that are not whole numbers"
+    places = [tuple(place) for place in table[:, :3]]
+    if places != sorted(set(places)):
+        yield "cells out of order"
+    told = {place[0] for place in places}
+    if 0.0 not in told or not told <= set(range(design.n_subgroups + 1)):
+        yield "cells of unknown subgroups"
+    if {place[1] for place in places} != set(design.classes):
+        yield "cells of unknown classes"
+    for s in told:
+        for c in design.classes:
+            ends = table[(table[:, 0] == s) & (table[:, 1] == c), 2]
+            if not len(ends) or ends[0] < 0 or ends[-1] != design.n_bins - 1:
+                yield "cells that leave bins out"
+    previous = np.concatenate([[-1.0], table[:-1, 2]])
+    fresh = np.concatenate([[True], (table[1:, :2] != table[:-1, :2]).any(axis=1)])
+    first, last = np.where(fresh, 0, previous + 1).astype(np.intp), table[:, 2].astype(int)
+    rows, w, wy, wp = table[:, 3:].T
+    if (rows < 0.0).any() or (w < 0.0).any() or (table[rows == 0.0, 4:] != 0.0).any():
+        yield "cells with impossible counts"
+    floor, ceiling = (0.0, 1.0) if design.n_classes else (-np.inf, np.inf)
+    edges = np.concatenate([[floor], design.edges, [ceiling]])
+    lower, upper = edges[first], edges[last + 1]
+    some, mean = w > 0.0, over(wp, w, 0.0)
+    slack = ROUNDED_SUMS * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
+    slack += rows * _LAST_DIGIT * (1.0 + np.abs(mean)) / np.where(some, w, 1.0)
+    if (some & ((mean < lower - slack) | (mean > upper + slack))).any():
+        yield "predictions outside their cell"
+    if design.n_classes and ((wy < 0.0) | (wy > SLACK * w)).any():
+        yield "more events than rows"
+
+
+def _part_problems(everybody: Told, part: Told) -> Iterator[str]:
+    """Cells of a subgroup are unions of everybody's, and have no more weight.
+
+    Parameters
+    ----------
+    everybody, part : Told
+    """
+    for of_all, ends in zip(everybody.ends, part.ends, strict=True):
+        if not np.isin(ends, of_all).all():
+            yield "cells of a subgroup that are not everybody's"
+            return
+    rest = complement(everybody, part)
+    for cells, whole in zip(rest.cells, everybody.cells, strict=True):
+        if (cells[:, 0] < -ROUNDED_SUMS * whole[:, 0].max()).any():
+            yield "a subgroup heavier than everybody"
+
+
+def _weight_problems(
+    rows: Array, told: Told, said: RiskReport | None, *, whole: bool
+) -> Iterator[str]:
+    """No more rows than the source has, and no more weight than they can carry.
+
+    Parameters
+    ----------
+    rows : array of shape (cells, 7)
+        Of one subgroup.
+    told : Told
+        The same, with its sums.
+    said : RiskReport or None
+        Rows of the source, and the largest weight of one.
+    whole : bool
+        Whether it is everybody: then weights sum to one.
+    """
+    most_rows = np.inf if said is None else float(said.n_rows)
+    heaviest = 1.0 if said is None else said.largest_share
+    total, squares = float(told.sum_of("weight")), float(told.sum_of("weight_squares"))
+    if not (0.0 < total <= SLACK) or (whole and total < 1.0 / SLACK):
+        yield "weights that do not sum to one"
+    if (rows[:, 4] > SLACK**2 * heaviest * rows[:, 3] + TINY_PRODUCT).any():
+        yield "cells heavier than their rows"
+    for c in told.design.classes:
+        here = rows[rows[:, 1] == c]
+        if here[:, 3].sum() > SLACK * most_rows:
+            yield "more rows than the source has"
+        if not total / SLACK <= here[:, 4].sum() <= SLACK * total:
+            yield "cells that do not sum to their total"
+    # (Σw)²/n ≤ Σw² ≤ max w · Σw
+    counted = float(rows[rows[:, 1] == told.design.classes[0], 3].sum())
+    if not total**2 / SLACK**3 <= squares * counted or squares > SLACK**2 * heaviest * total:
+        yield "impossible squares of weights"
+
+
+def _class_problems(told: Told) -> Iterator[str]:
+    """Sums agree with the cells, and with each other by Cauchy and Schwarz."""
+    w = float(told.sum_of("weight"))
+    brier, log_loss = float(told.sum_of("brier")), float(told.sum_of("log_loss"))
+    most = w if told.design.n_classes == 2 else 2.0 * w
+    if not 0.0 <= brier <= SLACK * most or not 0.0 <= log_loss <= -SLACK * np.log(LOG_FLOOR) * w:
+        yield "impossible losses"
+    for c in told.design.classes:
+        events, squares = float(told.sum_of("events", c)), float(told.sum_of("event_squares", c))
+        _, wy, wp = told.table_of(c)
+        for total, cells in ((events, wy), (float(told.sum_of("expected", c)), wp)):
+            if not total / SLACK - TINY_PRODUCT <= cells.sum() <= SLACK * total + TINY_PRODUCT:
+                yield "cells that do not sum to their total"
+        if not 0.0 <= squares <= SLACK * float(told.sum_of("weight_squares")) or (
+            squares > SLACK * events
+        ):
+            yield "impossible squares of weights"
+
+
+def _number_problems(told: Told) -> Iterator[str]:
+    """The same for an outcome of numbers."""
+    w, y, yy, p, pp, py, absolute, squared = (
+        float(told.sum_of(name)) for name in NUMBER_SUMS if name != "weight_squares"
+    )
+    size = yy + pp + 2.0 * abs(py)
+    for first, second in ((y, yy), (p, pp), (absolute, squared)):
+        if first**2 > SLACK**2 * w * second + TINY_PRODUCT:
+            yield "sums that contradict Cauchy and Schwarz"
+    if py**2 > SLACK**2 * yy * pp + TINY_PRODUCT or min(yy, pp, absolute, squared) < 0.0:
+        yield "sums that contradict Cauchy and Schwarz"
+    if abs(yy + pp - 2.0 * py - squared) > ROUNDED_SUMS * size + TINY_PRODUCT:
+        yield "residuals that do not follow from outcomes and predictions"
+    cell_w, cell_y, cell_p = told.cells[0].T
+    for total, cells, squares in ((y, cell_y, yy), (p, cell_p, pp)):
+        if (cells**2 > SLACK**2 * cell_w * squares + TINY_PRODUCT).any():
+            yield "cells that contradict Cauchy and Schwarz"
+        if abs(total - cells.sum()) > ROUNDED_SUMS * np.sqrt(w * squares) + TINY_PRODUCT:
+            yield "cells that do not sum to their total"
+
+
+def _variance_problem(
+    variances: Array, told: Mapping[int, Told], design: ScoreDesign
+) -> str | None:
+    """A variance is not below that of a binomial count, where the measure is a rate.
+
+    Parameters
+    ----------
+    variances : array of shape (1 + 2 × subgroups, measures)
+    told : mapping of int to Told
+    design : ScoreDesign
+    """
+    columns, known = measure_columns(design), variances != NOT_ESTIMABLE
+    floors = [[c.smallest for c in columns]] * (design.n_subgroups + 1)
+    floors += [[c.smallest_gap for c in columns]] * design.n_subgroups
+    if (known & (variances < np.array(floors) / SLACK)).any():
+        return "a variance below its floor"
+    for s, part in told.items():
+        _, rows, x = measure_values(part, columns)
+        for k in np.flatnonzero(known[s]):
+            measure = columns[k].measure
+            if not np.isfinite(x[k]):
+                return "a variance of a measure that has no value"
+            if measure.binomial and (
+                variances[s, k] * SLACK**3 < least_variance(measure, x[k], rows[k])
+            ):
+                return "a variance below its floor"
+    return None

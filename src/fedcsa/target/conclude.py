@@ -1,4 +1,4 @@
-"""Named dangers: models that examiners find useless, and what a finished adaptation shows."""
+"""Named dangers: what a finished adaptation shows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 
 from fedcsa.core.losses import risk_terms
 from fedcsa.core.units import OtherUnit
-from fedcsa.core.weights import useless_votes
 from fedcsa.errors import NoOverlapError
 from fedcsa.findings import CAUSES, Finding
-from fedcsa.messages.messages import ExaminationReport, RiskReport
+from fedcsa.messages.messages import RiskReport
 from fedcsa.models.description import PENALTY, RATIO_POWER, thaw
 from fedcsa.models.registry import takes_weights
 from fedcsa.models.space import at_edges
 from fedcsa.target.estimate import (
-    FEWEST_FOR_MIDDLE,
     FEWEST_TO_COMPARE,
     MAX_IMBALANCE,
     MIN_EFFECTIVE_ROWS,
@@ -48,51 +46,6 @@ CORRELATION_GAP, CORRELATION_ERRORS = 0.4, 4.0
 MISSED = 3.0
 #: Bounds that no wider grid could pass.
 NATURAL_BOUNDS = {PENALTY: (0.0,), RATIO_POWER: (0.0, 1.0)}
-
-#: Larger log ratios are all the same: nobody reads e to the 50.
-FARTHEST_LOG = 50.0
-
-
-def useless_models(
-    found: Mapping[str, ExaminationReport], weights: Mapping[str, float]
-) -> dict[str, dict[str, float]]:
-    """Sources whose model most examiners find useless, with how many, and its risk to them.
-
-    Two or more must have looked. Where four or more did and half of them find it useless, the
-    middle of how much they find the mixture spoilt decides. Where half of the models are found
-    useless, nobody can say which are: then none is.
-
-    Parameters
-    ----------
-    found : mapping of str to ExaminationReport
-        Of sources that reach the target, each on all models with weight but its own.
-    weights : mapping of str to float
-        a_j of every model.
-    """
-    members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
-    a = np.array([weights[name] for name in members])
-    told = {name: report for name, report in found.items() if len(report.member_risk)}
-    looked = np.array([members != name for name in told], bool).reshape(len(told), len(members))
-    ratios, spoils, votes = (np.zeros(looked.shape) for _ in range(3))
-    for row, report in enumerate(told.values()):
-        at = looked[row]
-        ratios[row, at], spoils[row, at], votes[row, at] = useless_votes(
-            report.member_risk, report.member_variance, report.constant_risk, a[at]
-        )
-    named = {}
-    for k in np.argsort(members):
-        here = looked[:, k]
-        of, against = int(here.sum()), int(votes[:, k].sum())
-        outvoted = 2 * against > of
-        if of >= FEWEST_FOR_MIDDLE and 2 * against == of:
-            outvoted = float(np.median(spoils[here, k])) > 1.0
-        if outvoted and of >= FEWEST_TO_COMPARE - 1:
-            middle = min(float(np.median(ratios[here, k])), FARTHEST_LOG)
-            named[members[k]] = {
-                "examiners": float(against), "of": float(of),
-                "times a constant's risk": float(np.exp(middle)),
-            }  # fmt: skip
-    return named if 2 * len(named) < len(members) else {}
 
 
 def no_overlap(adaptation: Adaptation) -> NoOverlapError:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +20,13 @@ from fedcsa.core.weights import (
     estimate,
     median_mixture,
     model_weights,
+    useless_votes,
     validated_estimate,
 )
-from fedcsa.errors import CandidatesError, ModelError, NoSourcesError, must
+from fedcsa.errors import CandidatesError, MessageError, ModelError, NoSourcesError, must
 from fedcsa.messages.messages import (
     Examination,
+    ExaminationReport,
     ModelRequest,
     RiskReport,
 )
@@ -59,6 +60,8 @@ MOST_TIMES = 1e6
 #: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
 #: population, honest ones differ by less than one.
 MOST_OFF = 2.0
+#: Larger log ratios are all the same: nobody reads e to the 50.
+FARTHEST_LOG = 50.0
 #: Losses that are a power of the error, and the power that makes them one.
 ERROR_POWERS = {"squared": 0.5, "absolute": 1.0}
 
@@ -339,98 +342,60 @@ def combine(
     return total
 
 
-@dataclass(frozen=True)
-class ShownMixture:
-    """The mixture that sources examine, of which each is shown what is not its own.
-
-    Attributes
-    ----------
-    names : list of str
-        Sources whose models have weight.
-    weights : array of shape (names,)
-        a_j.
-    models : sequence of FittedModel
-        Lines stand together.
-    outcomes : array of shape (names, outcomes)
-        Mean outcome of every source, or its share of every class: they make the constant that the
-        mixture must beat.
-    """
-
-    names: list[str]
-    weights: Array = field(repr=False)
-    models: Sequence[FittedModel] = field(repr=False)
-    outcomes: Array = field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        weights: Mapping[str, float],
-        models: Mapping[str, FittedModel],
-        outcomes: Mapping[str, Array],
-    ) -> ShownMixture:
-        """What is shown of a mixture.
-
-        Parameters
-        ----------
-        weights : mapping of str to float
-            a_j of every model.
-        models : mapping of str to FittedModel
-        outcomes : mapping of str to array
-        """
-        names = [name for name, a in weights.items() if a > 0.0]
-        members = [models[name] for name in names]
-        means = np.array([np.atleast_1d(outcomes[name]) for name in names])
-        a = np.array([weights[name] for name in names])
-        return cls(names, a, Lines.of(members) or members, means)
-
-
-def examination_for(
-    name: str,
+def examinations(
+    names: Collection[str],
     request: ModelRequest,
     plan: Plan,
-    shown: ShownMixture,
+    weights: Mapping[str, float],
+    models: Mapping[str, FittedModel],
+    outcomes: Mapping[str, Array],
     design: ScoreDesign,
     *,
     again: bool = False,
-) -> Examination:
-    """The mixture without the model of `name`, or the whole of it where most is its own.
+) -> Iterator[tuple[str, Examination | MessageError]]:
+    """For every source the mixture without its model, or the whole of it where most is its own.
+
+    Or the error, if the models have more bytes than a message may have.
 
     Parameters
     ----------
-    name : str
-        Of the source.
+    names : collection of str
+        Of the sources that are asked.
     request : ModelRequest
         Which candidate the models are of.
     plan : Plan
-    shown : ShownMixture
-        The whole mixture.
+    weights : mapping of str to float
+        a_j of every model.
+    models : mapping of str to FittedModel
+    outcomes : mapping of str to array
+        Mean outcome of every source, or its share of every class: they make the constant that the
+        mixture must beat.
     design : ScoreDesign
         Of the study, in whose units scores are counted.
     again : bool
         Whether it is the second one.
     """
-    its = np.array([other == name for other in shown.names], dtype=bool)
-    own = float(shown.weights[its].sum())
-    own = own if own > MOSTLY_OWN else 0.0
-    others = its if its.all() else ~its  # alone, it makes its own constant
-    shares = shown.weights[others] / shown.weights[others].sum()
-    taken = ~its if own else others
-    forms, arrays, held = _together(shown.models, taken)
-    return Examination(
-        study=plan.study,
-        brief=request.brief,
-        candidate=request.candidate,
-        combine=plan.combine,
-        own_weight=own,
-        weights=shown.weights[taken] if own else shares,
-        forms=forms,
-        arrays=arrays,
-        constant=shares @ shown.outcomes[others],
-        centre=design.centre,
-        unit=design.unit,
-        again=again,
-        held=held,
-    )
+    members = [name for name, a in weights.items() if a > 0.0]
+    a, each = np.array([weights[name] for name in members]), [models[name] for name in members]
+    mixed = Lines.of(each) or each  # lines stand together
+    means = np.array([np.atleast_1d(outcomes[name]) for name in members])
+    for name in sorted(names):
+        its = np.array([member == name for member in members], dtype=bool)
+        own = float(a[its].sum())
+        own = own if own > MOSTLY_OWN else 0.0
+        others = its if its.all() else ~its  # alone, it makes its own constant
+        shares = a[others] / a[others].sum()
+        taken = ~its if own else others
+        forms, arrays, held = _together(mixed, taken)
+        try:
+            yield name, Examination(
+                study=plan.study, brief=request.brief, candidate=request.candidate,
+                combine=plan.combine, own_weight=own, weights=a[taken] if own else shares,
+                forms=forms, arrays=arrays, constant=shares @ means[others],
+                centre=design.centre, unit=design.unit, again=again, held=held,
+            )  # fmt: skip
+        except MessageError as error:
+            yield name, error
 
 
 def _together(
@@ -541,3 +506,45 @@ def wild_models(
             if share * off > MAX_ERRORS_OFF * max(own, typical) > 0.0:
                 wild.append(name)
     return wild
+
+
+def useless_models(
+    found: Mapping[str, ExaminationReport], weights: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Sources whose model most examiners find useless, with how many, and its risk to them.
+
+    Two or more must have looked. Where four or more did and half of them find it useless, the
+    middle of how much they find the mixture spoilt decides. Where half of the models are found
+    useless, nobody can say which are: then none is.
+
+    Parameters
+    ----------
+    found : mapping of str to ExaminationReport
+        Of sources that reach the target, each on all models with weight but its own.
+    weights : mapping of str to float
+        a_j of every model.
+    """
+    members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
+    a = np.array([weights[name] for name in members])
+    told = {name: report for name, report in found.items() if len(report.member_risk)}
+    looked = np.array([members != name for name in told], bool).reshape(len(told), len(members))
+    ratios, spoils, votes = (np.zeros(looked.shape) for _ in range(3))
+    for row, report in enumerate(told.values()):
+        at = looked[row]
+        ratios[row, at], spoils[row, at], votes[row, at] = useless_votes(
+            report.member_risk, report.member_variance, report.constant_risk, a[at]
+        )
+    named = {}
+    for k in np.argsort(members):
+        here = looked[:, k]
+        of, against = int(here.sum()), int(votes[:, k].sum())
+        outvoted = 2 * against > of
+        if of >= FEWEST_FOR_MIDDLE and 2 * against == of:
+            outvoted = float(np.median(spoils[here, k])) > 1.0
+        if outvoted and of >= FEWEST_TO_COMPARE - 1:
+            middle = min(float(np.median(ratios[here, k])), FARTHEST_LOG)
+            named[members[k]] = {
+                "examiners": float(against), "of": float(of),
+                "times a constant's risk": float(np.exp(middle)),
+            }  # fmt: skip
+    return named if 2 * len(named) < len(members) else {}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.scores import ScoreDesign
-from fedcsa.errors import DataError, ModelError, NoSourcesError
-from fedcsa.messages.messages import Examination, ModelReport, RiskReport
+from fedcsa.errors import DataError, MessageError, ModelError, NoSourcesError
+from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.given import model_digest
@@ -143,23 +143,25 @@ def evidence_shares(reports: Mapping[str, RiskReport]) -> dict[str, float]:
     return dict(zip(sorted(reports), (value / value.sum()).tolist(), strict=True))
 
 
-def examination_of_given(
-    name: str,
-    brief: str,
+def examinations_of_given(
+    names: Collection[str],
+    request: ModelRequest,
     plan: Plan,
     shares: Mapping[str, float],
     model: FittedModel | None,
     outcomes: Mapping[str, Array],
     design: ScoreDesign,
-) -> Examination:
-    """The given model, or every site's own column of predictions, for one source to examine.
+) -> Iterator[tuple[str, Examination | MessageError]]:
+    """The given model, or every site's own column of predictions, for every source to examine.
+
+    Or the error, if the model has more bytes than a message may have.
 
     Parameters
     ----------
-    name : str
-        Of the source.
-    brief : str
-        Digest of the brief.
+    names : collection of str
+        Of the sources.
+    request : ModelRequest
+        Of nothing: it names the brief.
     plan : Plan
     shares : mapping of str to float
         Of every source in the evidence.
@@ -171,21 +173,19 @@ def examination_of_given(
     design : ScoreDesign
         Of the score tables.
     """
-    others = {n: a for n, a in shares.items() if n != name and a > 0.0} or {name: 1.0}
-    constant = sum(a * outcomes[n] for n, a in others.items()) / sum(others.values())
     held = isinstance(model, EstimatorModel)
-    return Examination(
-        study=plan.study,
-        brief=brief,
-        candidate=0,
-        combine=plan.combine,
-        own_weight=0.0 if model else 1.0,
-        weights=np.ones(1 if model else 0),
-        forms=[model.form] if model else [],
-        arrays={f"0.{key}": array for key, array in model.arrays.items()} if model else {},
-        constant=np.atleast_1d(constant),
-        centre=design.centre,
-        unit=design.unit,
-        again=False,
-        held=(model,) if held else (),
-    )
+    for name in sorted(names):
+        others = {n: a for n, a in shares.items() if n != name and a > 0.0} or {name: 1.0}
+        constant = sum(a * outcomes[n] for n, a in others.items()) / sum(others.values())
+        try:
+            yield name, Examination(
+                study=plan.study, brief=request.brief, candidate=0, combine=plan.combine,
+                own_weight=0.0 if model else 1.0,
+                weights=np.ones(1 if model else 0),
+                forms=[model.form] if model else [],
+                arrays={f"0.{key}": array for key, array in model.arrays.items()} if model else {},
+                constant=np.atleast_1d(constant), centre=design.centre, unit=design.unit,
+                again=False, held=(model,) if held else (),
+            )  # fmt: skip
+        except MessageError as error:
+            yield name, error

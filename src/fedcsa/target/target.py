@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import RowBatches
 from fedcsa.core.scores import OwnScores
+from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
 from fedcsa.errors import MessageError, NoSourcesError, ProtocolError, raise_all
@@ -36,39 +36,38 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan
-from fedcsa.target.accept import (
-    Asked,
-    Refuse,
-    accept,
-    open_models,
-    predicted,
-    raise_refusal,
-)
+from fedcsa.target.accept import Refuse, accept, open_models, predicted, raise_refusal
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
-from fedcsa.target.conclude import no_overlap, useless_models
+from fedcsa.target.conclude import no_overlap
 from fedcsa.target.estimate import (
     MOSTLY_OWN,
-    ShownMixture,
     combine,
     eligible,
     estimates,
-    examination_for,
+    examinations,
     mixture_weights,
     outcome_means,
     reaches,
     require_median,
     score_design,
+    useless_models,
 )
 from fedcsa.target.judge_given import (
     Given,
     check_target_has,
     evidence_shares,
-    examination_of_given,
+    examinations_of_given,
     predictions_of,
     report_of_given,
 )
 from fedcsa.target.search import RULE, CandidateRounds, joined
-from fedcsa.target.target_rows import SMALL_LEVEL, own_scores_of, rows_and_table, small_levels
+from fedcsa.target.target_rows import (
+    SMALL_LEVEL,
+    joined_scores,
+    merged_bins,
+    rows_and_table,
+    small_levels,
+)
 from fedcsa.target.verdict import held_down
 
 #: The rule that is named where nothing came.
@@ -146,7 +145,7 @@ class Target:
         self._reports: dict[str, RiskReport] = {}
         self._sent: dict[str, ModelReport] = {}
         #: Answers to the examination that were accepted.
-        self._honest: dict[str, ExaminationReport] = {}
+        self._honest: dict[str, Message] = {}
         self._models: dict[str, FittedModel] = {}
         self._weights: dict[str, float] = {}
         #: The sources that are asked for a model.
@@ -166,7 +165,7 @@ class Target:
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
         raise_all(self.plan.source_problems(recipients))  # before anyone has computed anything
-        if recipients:
+        if recipients and (self._given is not None or self.plan.method == GIVEN):
             self.check_given()
         if self._rounds is not None:
             self.plan = self._rounds.begin()
@@ -186,14 +185,11 @@ class Target:
         if tells_few and self._rows and any(plan.flags):
             self._findings += small_levels(self._rows.moments, plan)
         self._brief = self.ledger.release(brief, recipients)
-        self._brief_digest = digest_of(self._brief)
         self._more = None
         return self._brief
 
     def check_given(self) -> None:
         """Raise unless this site has the given model that was agreed, and it can predict here."""
-        if self._given is None and self.plan.method != GIVEN:
-            return
         if self._rows is None:
             check_target_has(self._given, self.plan, None)
             return
@@ -226,7 +222,7 @@ class Target:
             )
         if self.plan.method == GIVEN:  # there is nothing to choose, and nobody is asked
             self._kept, self._estimates, self.asked = (), {}, []
-            self._request = ModelRequest(self.plan.study, self._brief_digest, 0)
+            self._request = ModelRequest(self.plan.study, digest_of(self._brief), 0)
             return self._request
         if self.plan.combine == "median":  # before anyone sends more
             require_median(len(self._reports), MEDIAN_SOURCES)
@@ -234,12 +230,14 @@ class Target:
             candidates = self._rounds.more(self._reports)
             self.plan = self._rounds.plan
             if candidates:
-                told = (self.plan.study, self._brief_digest, self.n_rounds, candidates)
+                told = (self.plan.study, digest_of(self._brief), self.n_rounds, candidates)
                 self._more, self.asked = MoreCandidates(*told), sorted(self._reports)
                 return self.ledger.release(self._more, self.asked)
             self._findings += self._rounds.findings()
-        self._kept, self._estimates, chosen = self._best(self._reports)
-        request = ModelRequest(self.plan.study, self._brief_digest, chosen)
+        self._kept = eligible(self.plan, self._reports)
+        self._estimates = estimates(self.plan, self._reports, self._kept)
+        chosen = self._kept[self._estimates[self.plan.method].chosen]
+        request = ModelRequest(self.plan.study, digest_of(self._brief), chosen)
         # Where it failed there is no model to ask for.
         self.asked = [
             n for n in sorted(self._reports) if str(chosen) not in self._reports[n].failed
@@ -286,14 +284,6 @@ class Target:
         """How far a search has come, in words; empty if candidates are listed."""
         return "" if self._rounds is None else self._rounds.words(self._reports)
 
-    def _best(
-        self, reports: Mapping[str, RiskReport]
-    ) -> tuple[tuple[int, ...], dict[str, Estimate], int]:
-        """The candidates that these sources could fit, the estimates, and the best candidate."""
-        kept = eligible(self.plan, reports)
-        found = estimates(self.plan, reports, kept)
-        return kept, found, kept[found[self.plan.method].chosen]
-
     # What it mixes --------------------------------------------------------------------------
 
     def mix(self, models: Mapping[str, Message]) -> dict[str, Examination]:
@@ -329,27 +319,24 @@ class Target:
         again : bool
             Whether they examined another one before.
         """
-        self._examinations, self._honest = {}, {}
         outcomes = outcome_means(self._reports, self.plan.loss)
         design = score_design(self.plan, self._reports)
-        given = self.plan.method == GIVEN
-        shown = None if given else ShownMixture.of(self._weights, self._models, outcomes)
-        for name in sorted(names):
-            try:
-                asked = (
-                    examination_of_given(
-                        name, self._brief_digest, self.plan, self._weights,
-                        self._models.get(GIVEN), outcomes, design,
-                    )
-                    if shown is None
-                    else examination_for(
-                        name, self._request, self.plan, shown, design, again=again
-                    )
-                )  # fmt: skip
-            except MessageError:  # the models have more bytes than a message may have
+        if self.plan.method == GIVEN:
+            questions = examinations_of_given(
+                names, self._request, self.plan, self._weights, self._models.get(GIVEN),
+                outcomes, design,
+            )  # fmt: skip
+        else:
+            questions = examinations(
+                names, self._request, self.plan, self._weights, self._models, outcomes, design,
+                again=again,
+            )  # fmt: skip
+        self._examinations, self._honest = {}, {}
+        for name, asked in questions:
+            if isinstance(asked, MessageError):
                 self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))
-                continue
-            self._examinations[name] = self.ledger.release(asked, [name])
+            else:
+                self._examinations[name] = self.ledger.release(asked, [name])
         return dict(self._examinations)
 
     def _take(self, models: Mapping[str, Message]) -> set[str]:
@@ -358,17 +345,17 @@ class Target:
         answers = self._accepted(self._request, told)
         sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
         seen = self._in_units(self.table.mean[None] if self._rows is None else self._rows.sample)
-        sd = self.table.sd
-        self._models, unable, wild = open_models(sent, self._reports, self.plan, seen, sd)
-        if self._rows is not None and self._rows.is_sampled:
+        opened = open_models(sent, self._reports, self.plan, seen, self.table.sd)
+        self._models, unable, refused = opened
+        if self._rows is not None and len(seen) < self._rows.moments.n_rows:
             unable |= self._unable_elsewhere()
         self._sent = {name: sent[name] for name in self._models}
-        for name, error in wild.items():
+        for name, error in refused.items():
             self._refuse(name, error)
         for name, reason in unable.items():
             evidence = {"candidates": 1.0, "of": float(len(self.plan.candidates))}
             self._findings.append(Finding("candidate-failed", name, {**evidence, "reason": reason}))
-        came = len(sent) - len(wild)
+        came = len(sent) - len(refused)
         if came < self._min_sources:
             raise NoSourcesError(
                 f"{came} of {len(self.asked)} sources sent a model; the study needs at least "
@@ -379,7 +366,7 @@ class Target:
                 "At least one model must be able to predict the target's rows; all fail on them. "
                 "Check that the sources have every level that the target has."
             )
-        return set(self.asked) - (answers.keys() - wild)
+        return set(self.asked) - (answers.keys() - refused)
 
     def _unable_elsewhere(self) -> dict[str, str]:
         """Models that fail on rows outside the sample on which they are compared, and why."""
@@ -400,8 +387,9 @@ class Target:
         kept = {name: report for name, report in self._reports.items() if name not in missing}
         enough = len(kept) >= MEDIAN_SOURCES or self.plan.combine == "mean"
         if enough:
-            candidates, found, chosen = self._best(kept)
-            if chosen == self._request.candidate:
+            candidates = eligible(self.plan, kept)
+            found = estimates(self.plan, kept, candidates)
+            if candidates[found[self.plan.method].chosen] == self._request.candidate:
                 self._reports, self._kept, self._estimates = kept, candidates, found
                 return
         for name in sorted(missing):
@@ -439,13 +427,11 @@ class Target:
         """
         if any(asked.again for asked in self._examinations.values()) or not self._kept:
             return {}
-        honest: dict[str, ExaminationReport] = {}
         for name, asked in self._examinations.items():
-            with suppress(ProtocolError):  # `conclude` says so, if nobody is asked again
-                if isinstance(report := found.get(name), ExaminationReport):
-                    accept(report, self._asked(name, asked, digest_of(asked)))
-                    honest[name] = report
-        self._honest = honest
+            if isinstance(report := found.get(name), ExaminationReport):
+                # `conclude` says what cannot be honest, if nobody is asked again.
+                self._honest |= self._accepted(asked, {name: report}, quietly=True)
+        honest = cast(dict[str, ExaminationReport], self._honest)
         near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
         useless = useless_models(near, self._weights)
         shown = sum(self._sent[name].show for name in self._models) - len(useless)
@@ -489,21 +475,30 @@ class Target:
 
     def _own_scores(self) -> OwnScores | None:
         """How this site's own rows spread over the model's scores, if it has rows."""
-        known = self._given is not None if self.plan.method == GIVEN else bool(self._models)
-        if self._rows is None or not known or not self.plan.examined:
+        plan, table, given = self.plan, self.table, self.plan.method == GIVEN
+        known = self._given is not None if given else bool(self._models)
+        if self._rows is None or not known or not plan.examined:
             return None
-        plan, models, weights = self.plan, self._models, self._weights
         predicted = (
-            (X, combine(models, weights, self._in_units(X), plan.combine))
+            (X, combine(self._models, self._weights, self._in_units(X), plan.combine))
             for X in self._rows.batches
         )
-        if plan.method == GIVEN:
+        if given:
             predicted = (
-                (X, cast(Array, predictions_of(given, X, len(plan.classes))))
-                for X, given in self._with_given()
+                (X, cast(Array, predictions_of(own, X, len(plan.classes))))
+                for X, own in self._with_given()
             )
-        design, fewest = score_design(plan, self._reports), self._policy.min_cell_rows
-        return own_scores_of(design, plan, self.table, predicted, fewest)
+        design, parts, inside = score_design(plan, self._reports), [], None
+        for X, p in predicted:
+            if plan.subgroups:
+                z = (X - table.mean) / table.sd
+                told = plan.subgroups, plan.features, z, table.mean, table.sd
+                inside = members_of_subgroups(*told)
+            parts.append(OwnScores.of_rows(design, p, inside))
+        found, fewest = parts[0], self._policy.min_cell_rows
+        if len(parts) > 1:
+            found = joined_scores(parts)
+        return found if fewest < 2 else merged_bins(found, fewest)
 
     def without_model(self, rule: str, text: str) -> Adaptation:
         """What this site knows of a study that stopped before it had a model.
@@ -531,49 +526,38 @@ class Target:
 
     # The pieces -----------------------------------------------------------------------------
 
-    def _accepted(self, question: Message, answers: Mapping[str, Message]) -> dict[str, Message]:
+    def _accepted(
+        self, question: Message, answers: Mapping[str, Message], *, quietly: bool = False
+    ) -> dict[str, Message]:
         """The answers that can be honest, by source; a refusal of a source's own is a finding.
 
         Parameters
         ----------
         question : Message
         answers : mapping of str to Message
+        quietly : bool
+            Say nothing of the others, nor of refusals.
         """
-        digest, taken = digest_of(question), dict[str, Message]()
+        brief, taken = self._brief, dict[str, Message]()
+        if self._more is not None and question is not brief:
+            of = question if isinstance(question, MoreCandidates) else self.plan
+            brief = replace(brief, candidates=of.candidates)
         for name, answer in sorted(answers.items()):
+            said = None if question is self._brief else self._reports.get(name)
             try:
                 if self._honest.get(name) is not answer:  # it was accepted before
-                    accept(answer, self._asked(name, question, digest))
+                    accept(answer, name, question, brief, said)
             except ProtocolError as error:
-                self._refuse(name, error)
+                if not quietly:
+                    self._refuse(name, error)
                 continue
             taken[name] = answer
-            if isinstance(answer, Refusal) and type(question) in REFUSED:
+            if isinstance(answer, Refusal) and type(question) in REFUSED and not quietly:
                 code, key = REFUSED[type(question)]
                 self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
         return taken
 
-    def _asked(self, name: str, question: Message, digest: str) -> Asked:
-        """A question and what an answer to it is held against.
-
-        Parameters
-        ----------
-        name : str
-            Of the source.
-        question : Message
-        digest : str
-            Of the question.
-        """
-        brief = self._brief
-        if question is brief:
-            return Asked(name, question, digest, brief)
-        if self._more is not None:
-            of = question if isinstance(question, MoreCandidates) else self.plan
-            brief = replace(brief, candidates=of.candidates)
-        return Asked(name, question, digest, brief, self._reports.get(name))
-
     _brief: Brief
-    _brief_digest: str
     #: What was asked last in a search; None after the brief.
     _more: MoreCandidates | None
     _request: ModelRequest

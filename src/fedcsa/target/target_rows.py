@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.batches import HeldRows, RowBatches
-from fedcsa.core.scores import OwnScores, ScoreDesign
-from fedcsa.core.subgroups import members_of_subgroups
+from fedcsa.core.scores import OwnScores
 from fedcsa.core.table import Moments, Table1
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
@@ -57,11 +56,6 @@ class TargetRows:
             kept.append(X[-first % every :: every].copy())  # a view would hold the whole batch
             first += len(X)
         return np.concatenate(kept)
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether `sample` leaves out rows."""
-        return self.moments.n_rows > COMPARED_ROWS
 
 
 def rows_and_table(
@@ -161,45 +155,18 @@ def _in_order(table: Table1, plan: Plan) -> Table1:
     return Table1(table.n_rows, plan.features, flags, mean, sd, told)
 
 
-def own_scores_of(
-    design: ScoreDesign,
-    plan: Plan,
-    table: Table1,
-    predicted: Iterable[tuple[Array, Array]],
-    min_rows: int,
-) -> OwnScores:
-    """Of the target's rows, with no bin of few rows.
-
-    Parameters
-    ----------
-    design : ScoreDesign
-    plan : Plan
-        Which subgroups there are.
-    table : Table1
-        The target's, for its means and sds.
-    predicted : iterable of (X, p)
-        Batches of rows, of shape (rows, features), and what is predicted for them, of shape
-        (rows,) or (rows, classes).
-    min_rows : int
-        Fewest rows of a bin; 1 merges none. A result may be told to whoever submitted the study.
-    """
-    parts = []
-    for rows, p in predicted:
-        inside = None
-        if plan.subgroups:
-            z = (rows - table.mean) / table.sd
-            inside = members_of_subgroups(plan.subgroups, plan.features, z, table.mean, table.sd)
-        parts.append(OwnScores.of_rows(design, p, inside))
-    found = parts[0]
-    if len(parts) > 1:
-        counts = np.sum([part.shares * part.n_rows[:, None, None, None] for part in parts], axis=0)
-        n = np.sum([part.n_rows for part in parts], axis=0)
-        found = OwnScores(design, counts / np.maximum(n, 1.0)[:, None, None, None], n)
-    return found if min_rows < 2 else merged_bins(found, min_rows)
+def joined_scores(parts: Sequence[OwnScores]) -> OwnScores:
+    """How all rows spread over the scores, from how those of every batch do."""
+    counts = np.sum([part.shares * part.n_rows[:, None, None, None] for part in parts], axis=0)
+    n = np.sum([part.n_rows for part in parts], axis=0)
+    shares = counts / np.maximum(n, 1.0)[:, None, None, None]
+    return OwnScores(parts[0].design, shares, n)
 
 
 def merged_bins(own: OwnScores, min_rows: int) -> OwnScores:
     """The same with bins merged until each has enough rows; they stand at their mean score.
+
+    A result may be told to whoever submitted the study.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from fedcsa.models.registry import default_candidates, model_description
 from fedcsa.models.steps import _WORDS, FUNCTIONS
 from fedcsa.plan import make_plan
 from fedcsa.source.source import Source
-from fedcsa.target.accept import Asked, accept, open_models
+from fedcsa.target.accept import accept, open_models
 from fedcsa.target.estimate import estimates
 from fedcsa.target.search import joined
 from fedcsa.target.target import Target
@@ -237,10 +237,12 @@ class Exchange:
         of = self.plan.candidates if not hasattr(question, "candidates") else question.candidates
         brief = dataclasses.replace(self.brief, candidates=of)
         said = None if first else self.reports["a"]
-        accept(message, Asked("a", question, digest_of(question), brief, said))
+        accept(message, "a", question, brief, said)
         if isinstance(message, ModelReport):
             sent = {"a": message}
-            open_models(sent, self.reports, self.plan, self.seen, self.brief.sd)
+            told = open_models(sent, self.reports, self.plan, self.seen, self.brief.sd)
+            for error in told[2].values():
+                raise error
         if isinstance(message, RiskReport) and not self.given and not first:
             whole = joined(self.reports["a"], message)
             estimates(self.plan, {"a": whole}, range(len(whole.risk)))
