@@ -39,9 +39,9 @@ from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.source.source import Source
-from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.target import Target
 from fedcsa.target.verdict import Verdict
+from fedcsa.target.with_outcomes import MeasureUpdate
 from fedcsa.update import Update, UpdateLook
 
 # No test pulls the plug, and waiting for a disk takes longer than most of what is written. Whether

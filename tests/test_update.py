@@ -15,8 +15,8 @@ from fedcsa import DataError, FedCSA, ModelError
 from fedcsa.core.realised import mean_interval
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
-from fedcsa.target.own_model import ONE_NUMBER
 from fedcsa.target.verdict import Leg, Verdict
+from fedcsa.target.with_outcomes import ONE_NUMBER
 from fedcsa.update import Update, UpdateLook, _what_changed, expected_interval, update
 
 PLANTED = 424242.125

@@ -14,8 +14,8 @@ from fedcsa.core.few_outcomes import TOO_UNLIKE, worth_rows
 from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import mean_interval
 from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.own_model import correction_of, line_prior
 from fedcsa.target.own_outcomes import Labelled, OwnOutcomes, Quantity
+from fedcsa.target.with_outcomes import correction_of, line_prior
 
 LEVEL = 0.95
 Rows = tuple[Array, Array]

@@ -25,10 +25,9 @@ from fedcsa.plan import LossFunctions, Plan
 from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
-from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.backtest_result import Backtest, BacktestRow, outcomes_of, realised_rows
 from fedcsa.target.estimate import score_design
 from fedcsa.target.judge_given import Given, predictions_of
-from fedcsa.target.realised_measures import outcomes_of, realised_rows
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.target import Target
 

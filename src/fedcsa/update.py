@@ -30,26 +30,24 @@ from fedcsa.findings import ADVICE, Finding
 from fedcsa.models.correction import Correction
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.judge_given import check_target_has, predictions_of
-from fedcsa.target.own_measures import (
-    MeasureUpdate,
-    Three,
-    measure_updates,
-    risk_alone,
-    risk_update,
-    with_ends,
-)
-from fedcsa.target.own_model import (
+from fedcsa.target.own_outcomes import LEAST_RISK, Labelled, OwnOutcomes
+from fedcsa.target.verdict import Leg, Verdict
+from fedcsa.target.with_outcomes import (
     MANY_CLASSES,
     NO_SLOPE,
     ONE_NUMBER,
+    MeasureUpdate,
+    Three,
     correction_of,
     expected_gain,
     gain_of,
     line_prior,
+    measure_updates,
+    risk_alone,
+    risk_update,
+    verdict_after,
+    with_ends,
 )
-from fedcsa.target.own_outcomes import LEAST_RISK, Labelled, OwnOutcomes
-from fedcsa.target.own_verdict import verdict_after
-from fedcsa.target.verdict import Leg, Verdict
 
 #: Why outcomes change nothing.
 NO_PROMISE = "nothing was promised"
@@ -127,7 +125,7 @@ class Update:
         Risk of the corrected model over that of the model as it was, on the labelled rows, each
         predicted by a correction that has not seen it; None if there is none.
     expected_gain : float or None
-        What is to be expected of it at this site, see `fedcsa.target.own_model`.
+        What is to be expected of it at this site, see `fedcsa.target.with_outcomes`.
     before, verdict : Verdict
         Before and after.
     changed : str

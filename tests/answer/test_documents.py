@@ -32,7 +32,7 @@ from fedcsa.answer.updated import update_sentence
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.models.registry import model_description
-from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
 from fedcsa.target.promised_measures import (
     Calibration,
     DecisionCurve,
@@ -40,7 +40,6 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
-from fedcsa.target.realised_measures import MeasureOutcome
 
 ITEMS = [(checklist.name, item) for checklist in CHECKLISTS for item in checklist.items]
 ALL = [*ITEMS, *(("card", item) for item in CARD.items)]

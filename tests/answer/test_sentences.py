@@ -14,9 +14,9 @@ from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.target.adaptation import Concluded
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.promised_measures import Calibration, MeasurePromise
 from fedcsa.target.verdict import Verdict
+from fedcsa.target.with_outcomes import MeasureUpdate
 from fedcsa.update import Update, UpdateLook
 from fedcsa.words import number
 

@@ -46,13 +46,12 @@ from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.outcomes import History
 from fedcsa.target.adaptation import Concluded
-from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
 from fedcsa.target.estimate import estimates
-from fedcsa.target.own_measures import MeasureUpdate
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.target.search import NUMBERS, RULE, USED_UP
 from fedcsa.target.verdict import Leg, Verdict
+from fedcsa.target.with_outcomes import MeasureUpdate
 from fedcsa.update import UpdateLook
 from fedcsa.words import candidate_text, count, number, percent, sentence
 

@@ -9,13 +9,13 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 from fedcsa.core.measures import measure_columns
 from fedcsa.core.scores import ScoreDesign
 from fedcsa.plan import Plan
-from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import (
+from fedcsa.target.backtest_result import (
     MeasureOutcome,
     measure_records,
     outcomes_of,
     realised_rows,
 )
+from fedcsa.target.promised_measures import MeasurePromise
 
 
 def plan(**options):

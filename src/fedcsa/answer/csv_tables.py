@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from fedcsa.answer.checklists import CHECKLISTS
 from fedcsa.core.conformal import BANDS
+from fedcsa.target.backtest_result import MeasureOutcome
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import MeasureOutcome
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
     from fedcsa.answer.view import View
-    from fedcsa.target.own_measures import MeasureUpdate
+    from fedcsa.target.with_outcomes import MeasureUpdate
 
 Cell = str | float | int | bool | None
 _Rows = Iterator[Sequence[Cell]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
 from fedcsa.answer.updated import shown_measure
 from fedcsa.target.promised_measures import MeasurePromise
-from fedcsa.target.realised_measures import in_units
+from fedcsa.target.risk_units import in_units
 from fedcsa.words import count, number, percent, printable
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from fedcsa.words import number, percent
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
-    from fedcsa.target.own_measures import MeasureUpdate
+    from fedcsa.target.backtest_result import MeasureRecord
     from fedcsa.target.promised_measures import MeasurePromise
-    from fedcsa.target.realised_measures import MeasureRecord
+    from fedcsa.target.with_outcomes import MeasureUpdate
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ from fedcsa.core.measures import MEASURES
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
-from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureRecord
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
-from fedcsa.target.realised_measures import MeasureRecord, in_units
-from fedcsa.target.risk_units import OF_LOSS, on_scale
+from fedcsa.target.risk_units import OF_LOSS, in_units, on_scale
 from fedcsa.words import (
     candidate_text,
     count,

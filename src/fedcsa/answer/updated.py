@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from fedcsa.answer.measure_words import WORDS, MeasureWords, loss_words_of, title_of
 from fedcsa.models.description import given_column
 from fedcsa.plan import Plan
-from fedcsa.target.realised_measures import in_units
-from fedcsa.target.risk_units import ratio_on, risk_scale, risk_word
+from fedcsa.target.risk_units import in_units, ratio_on, risk_scale, risk_word
 from fedcsa.words import count, counted, number, percent
 
 if TYPE_CHECKING:
-    from fedcsa.target.own_measures import MeasureUpdate, Three
+    from fedcsa.target.with_outcomes import MeasureUpdate, Three
     from fedcsa.update import Update
 
 #: Characters of the chart on a terminal.

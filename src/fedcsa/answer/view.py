@@ -45,8 +45,7 @@ from fedcsa.target.promised_measures import (
     Recalibration,
     RiskDistribution,
 )
-from fedcsa.target.realised_measures import in_units
-from fedcsa.target.risk_units import RiskScale, on_scale, risk_scale
+from fedcsa.target.risk_units import RiskScale, in_units, on_scale, risk_scale
 from fedcsa.target.verdict import Leg, Promise
 from fedcsa.update import Update
 from fedcsa.words import percent

@@ -127,7 +127,7 @@ def _expected(adaptation: Any, last: Update | None, on_lists: int) -> list[dict[
     on_lists : int
         Rows on all lists so far, this one included.
     """
-    from fedcsa.target.realised_measures import in_units
+    from fedcsa.target.risk_units import in_units
     from fedcsa.update import expected_interval
 
     if adaptation.promise is None:

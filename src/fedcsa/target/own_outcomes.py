@@ -27,8 +27,8 @@ from fedcsa.core.measures import (
 from fedcsa.core.random_effects import NewSite, new_site
 from fedcsa.core.scores import told_by
 from fedcsa.messages.messages import ExaminationReport
+from fedcsa.target.backtest_result import score_sums
 from fedcsa.target.estimate import outcome_means, score_design
-from fedcsa.target.realised_measures import score_sums
 from fedcsa.target.verdict import RATE_SCALE, RESIDUAL_SCALE, risk_sites
 
 if TYPE_CHECKING:

@@ -55,6 +55,18 @@ def on_scale(scale: RiskScale, risk: float) -> float:
     return 2.0 * risk if scale == "sum" else risk
 
 
+def in_units(plan: Plan, risk: float) -> float:
+    """A risk in units that people use.
+
+    Parameters
+    ----------
+    plan : Plan
+    risk : float
+        In the units of the loss.
+    """
+    return on_scale(risk_scale(plan), risk)
+
+
 def ratio_on(scale: RiskScale, ratio: float) -> float:
     """A ratio of two risks as people are told them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedcsa.answer.charts.drawing import ACCENT, INK, Chart
 from fedcsa.answer.measure_words import loss_words_of
 from fedcsa.plan import Plan
-from fedcsa.target.realised_measures import in_units
+from fedcsa.target.risk_units import in_units
 from fedcsa.update import Update
 from fedcsa.words import counted
 
