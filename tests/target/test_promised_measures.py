@@ -23,7 +23,6 @@ from fedcsa.target.promised_curves import (
 )
 from fedcsa.target.promised_measures import (
     ALIKE,
-    LOSS_MEASURES,
     MERGED,
     NOBODY,
     NOT_TOLD,
@@ -34,6 +33,7 @@ from fedcsa.target.promised_measures import (
     site_estimates,
     subgroup_differences,
 )
+from fedcsa.target.risk_units import OF_LOSS
 
 LEVEL = 0.95
 
@@ -153,7 +153,7 @@ def test_the_targets_scores_correct_every_source_and_widen_the_interval():
 def test_the_measure_that_is_the_loss_has_the_promise_of_the_risk(loss, n_classes):
     risk = (0.5, 0.4, 0.7, 0.1)
     evidence = evidence_of(n_classes, 2, own=False, loss=loss, risk=risk)
-    item = named(evidence, LOSS_MEASURES[loss])
+    item = named(evidence, OF_LOSS[loss])
     expected = np.array(risk)
     if loss == "squared":
         expected = np.append(np.sqrt(risk[:3]), risk[3] / 2.0)

@@ -29,6 +29,7 @@ from fedcsa.core.plug_in import own_sampling, shifts
 from fedcsa.core.random_effects import NewSite, held_in, new_site
 from fedcsa.core.scores import OwnScores, ScoreDesign, Told, complement, told_by
 from fedcsa.messages.messages import ExaminationReport
+from fedcsa.target.risk_units import OF_LOSS
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -148,8 +149,6 @@ class Recalibration:
 
 # Evidence ---------------------------------------------------------------------------------------
 
-#: The measure that is a study's loss: its promise is that of the risk, transformed.
-LOSS_MEASURES = {"squared": "rmse", "absolute": "mae", "brier": "brier", "log": "log_loss"}
 #: Points of the grid over τ: with more of them no interval changes by a thousandth of its width.
 MEASURE_TAUS = 401
 #: A variance that is so many times the square of what sites usually differ by tells nothing.
@@ -240,7 +239,7 @@ class Evidence:
             tuple(map(str, plan.classes)),
             plan.level,
             own,
-            LOSS_MEASURES.get(plan.loss, ""),
+            OF_LOSS.get(plan.loss, ""),  # its promise is that of the risk, transformed
             risk,
         )
 
