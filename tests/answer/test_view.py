@@ -19,6 +19,7 @@ from fedcsa.answer.result_tables import (
     PlayedRisks,
     backtest_table,
     design_table,
+    measure_table,
     path_table,
     search_table,
     source_table,
@@ -224,6 +225,12 @@ def test_later_looks_have_the_same_interval_and_that_for_all_looks_beside_it(mak
     assert path_table(later, plan).rows[0] == ("20", "1", "0.9 to 1.1", "0.4 to 3")
     assert "whenever one stops looking. That 'for all looks'" in interval_sentence(later)
     assert "all looks" not in interval_sentence(first)
+
+
+def test_one_source_alone_cannot_tell_how_sites_differ(making):
+    one, two = (measure_table(view_of(making.adaptation_of(n, ["x"]))) for n in ("a", "ab"))
+    assert one.headings[2] == "sd between sites (assumed: one source cannot tell)"
+    assert two.headings[2] == "sd between sites"
 
 
 def test_the_page_counts_the_outcomes_that_are_in(make, making):

@@ -138,7 +138,10 @@ def measure_table(view: View) -> Table:
         for item in view.everybody
     ]
     level = "" if view.promise is None else f" ({percent(view.promise.level)})"
-    headings = ("measure", f"at a new site{level}", "sd between sites", "at the sources")
+    spread = "sd between sites"
+    if view.promise is not None and len(view.promise.examined_by) == 1:
+        spread += " (assumed: one source cannot tell)"
+    headings = ("measure", f"at a new site{level}", spread, "at the sources")
     return Table("Measures", headings, rows, (0, 1, 3), (0, 1))
 
 
