@@ -40,7 +40,7 @@ from fedcsa.models.inputs import begins_with_columns, plain_numbers
 from fedcsa.option_rules import preset_values
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
-from fedcsa.run import InProcess, Progress, run_study
+from fedcsa.run import InProcess, Progress, run_study, with_texts
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
@@ -400,11 +400,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         try:
             answer = run_study(target, InProcess(roles, progress))
         except CandidatesError as error:
-            texts = sorted({text for source in roles for text in source.failures.values()})
-            if not texts:
-                raise
-            says = f"The model says: {'; '.join(texts[:3])}"  # one person holds all the data
-            raise CandidatesError(f"{error}\n{says}") from None
+            raise with_texts(error, roles) from None  # one person holds all the data
         return replace(answer, described=self._coding, by_name=True)
 
     def _prepare(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from fedcsa.errors import MessageError, ProtocolError, ResultError, must
+from fedcsa.errors import CandidatesError, MessageError, ProtocolError, ResultError, must
 from fedcsa.messages.codec import decode, digest, digest_of, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
@@ -171,6 +171,18 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
 
     adaptation = carry_messages(ask_target, courier.ask)
     return replace(adaptation, ledgers={**adaptation.ledgers, **courier.ledgers()})
+
+
+def with_texts(error: CandidatesError, sources: Sequence[Source]) -> CandidatesError:
+    """The error with what a user's own model says where it fails.
+
+    Parameters
+    ----------
+    error : CandidatesError
+    sources : sequence of Source
+    """
+    texts = sorted({text for source in sources for text in source.failures.values()})
+    return CandidatesError(f"{error}\nThe model says: {'; '.join(texts[:3])}") if texts else error
 
 
 @dataclass(frozen=True)
