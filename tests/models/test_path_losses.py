@@ -1,7 +1,5 @@
 """Losses of a whole path: the shortcut agrees with the loop, and failures are marked."""
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
@@ -9,11 +7,11 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION
-from fedcsa.errors import DataError, ModelError, ParameterError
+from fedcsa.errors import DataError, ModelError
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.models.model import Path, path_losses, training_weights
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.model import Path, path_losses
+from fedcsa.models.portable import LinearModel, Lines
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
 Y = np.array([1.0, -2.0, 0.25])
@@ -24,7 +22,7 @@ OTHER = LinearModel(np.array([0.0, -1.0]), 0.0)
 @pytest.mark.parametrize("name", sorted(REGRESSION))
 def test_linear_paths_take_a_shortcut_that_changes_nothing(name):
     loss = REGRESSION[name]
-    losses, failures = path_losses(Path((LINEAR, OTHER)), X, Y, loss)
+    losses, failures = path_losses(Path(Lines.of((LINEAR, OTHER))), X, Y, loss)
     assert failures == {}
     assert losses.shape == (3, 2)
     for column, model in enumerate((LINEAR, OTHER)):
@@ -53,11 +51,12 @@ def test_a_candidate_without_a_model_has_zeros_and_keeps_its_failure():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_predictions_that_are_not_finite_are_a_failure(bad):
-    broken = LinearModel(np.array([0.0, 0.0]), bad)
-    losses, failures = path_losses(Path((LINEAR, broken)), X, Y, REGRESSION["absolute"])
-    assert failures == {1: "NonFinitePrediction"}
-    np.testing.assert_array_equal(losses[:, 1], 0.0)
-    assert np.isfinite(losses).all()
+    both = LINEAR, LinearModel(np.array([0.0, 0.0]), bad)
+    for models in (both, Lines.of(both)):
+        losses, failures = path_losses(Path(models), X, Y, REGRESSION["absolute"])
+        assert failures == {1: "NonFinitePrediction"}
+        np.testing.assert_array_equal(losses[:, 1], 0.0)
+        assert np.isfinite(losses).all()
 
 
 def test_predictions_of_an_estimator_that_are_not_finite_are_a_failure():
@@ -85,9 +84,10 @@ def test_a_logistic_path_is_judged_by_its_probabilities(name):
     loss = CLASSIFICATION[name]
     model = LinearModel(np.array([1.0, 2.0]), 0.5, "logistic")
     codes = np.array([1.0, 0.0, 1.0])
-    losses, failures = path_losses(Path((model,)), X, codes, loss)
-    assert failures == {}
-    np.testing.assert_array_equal(losses[:, 0], loss(model.predict(X), codes))
+    for models in ((model,), Lines.of((model,))):
+        losses, failures = path_losses(Path(models), X, codes, loss)
+        assert failures == {}
+        np.testing.assert_array_equal(losses[:, 0], loss(model.predict(X), codes))
 
 
 def test_a_loss_of_the_users_own_is_called_row_by_row_for_every_candidate():
@@ -108,21 +108,3 @@ def test_a_loss_of_the_wrong_shape_is_an_error():
 def test_a_loss_that_is_not_finite_is_an_error():
     with pytest.raises(DataError, match="must be finite on every row"):
         path_losses(Path((LINEAR,)), X, Y, lambda *_: np.full(3, np.nan))
-
-
-# --- training weights --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
-def test_training_weights_are_powers_of_the_ratio(power):
-    ratios = np.array([0.0, 0.2, 1.0, 7.0])
-    expected = [1.0 if power == 0.0 else 0.0, *(value**power for value in (0.2, 1.0, 7.0))]
-    np.testing.assert_allclose(
-        training_weights(ratios, {"ratio_power": power}), expected, rtol=1e-14
-    )
-
-
-@pytest.mark.parametrize("power", [-0.1, 1.1, math.nan, math.inf])
-def test_the_power_of_the_ratio_lies_between_0_and_1(power):
-    with pytest.raises(ParameterError, match=r"'ratio_power' .* between 0 and 1"):
-        training_weights(np.ones(2), {"ratio_power": power})

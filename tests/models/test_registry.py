@@ -246,6 +246,17 @@ def test_a_penalty_is_a_finite_number_from_zero_up(value):
 def test_a_ratio_power_lies_between_zero_and_one(model, value):
     with pytest.raises(ParameterError, match="'ratio_power' parameter must be a number between 0"):
         expand_candidates(model, [{"ratio_power": value}])
+    described = model_description(Lasso() if model == "sklearn" else model)
+    with pytest.raises(ParameterError, match="'ratio_power' parameter must be a number between 0"):
+        instantiate(described, [{"ratio_power": value}], 0)
+
+
+def test_a_source_takes_no_forged_candidate_of_a_line():
+    for forged in ({"penalty": -1.0}, {"penalty": {"class": "os.system", "parameters": {}}}):
+        with pytest.raises(ParameterError, match="'penalty' parameter must be a number at least 0"):
+            instantiate({"name": "ridge"}, [forged], 0)
+    with pytest.raises(ParameterError, match="Unknown candidate parameter 'alpha'"):
+        instantiate({"name": "ridge"}, [{"alpha": 1.0}], 0)
 
 
 def test_a_penalty_of_an_estimator_is_its_own_business():

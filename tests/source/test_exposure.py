@@ -14,7 +14,6 @@ from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
 from fedcsa.models.description import thaw
 from fedcsa.models.model import LinearRegression as Ridge
-from fedcsa.models.model import power_of
 from fedcsa.models.portable import DesignModel, LinearModel
 from fedcsa.models.registry import expand_candidates, instantiate, model_description
 from fedcsa.models.trees import to_bins
@@ -58,7 +57,7 @@ def shares_in(work, candidate, model):
 
 def by_the_formula(work, candidate):
     whole = next(iter(work.rows))
-    w = work.weighing.training(whole)[:, -1] ** power_of(candidate)
+    w = work.weighing.training(whole)[:, -1] ** candidate["ratio_power"]
     A = np.column_stack([np.ones(len(whole.y)), whole.seen])
     penalty = w.sum() * candidate["penalty"] * np.diag([0.0, 1.0, 1.0, 1.0])
     G = sum(w[i] * np.outer(A[i], A[i]) for i in range(len(A))) + penalty

@@ -146,11 +146,18 @@ def digest(wire: bytes) -> str:
     return hashlib.sha256(wire).hexdigest()
 
 
-def digest_of(message: Message) -> str:
-    """The digest of a message, by which a reply names its question; kept with it."""
+def digest_of(message: Message, wire: bytes | None = None) -> str:
+    """The digest of a message, by which a reply names its question; kept with it.
+
+    Parameters
+    ----------
+    message : Message
+    wire : bytes, optional
+        As `written` gives them, for whoever has them.
+    """
     kept: str | None = message.__dict__.get("_digest")
     if kept is None:
-        kept = digest(written(message))
+        kept = digest(written(message) if wire is None else wire)
         object.__setattr__(message, "_digest", kept)
     return kept
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
-from fedcsa.messages.codec import digest, written
+from fedcsa.messages.codec import digest, digest_of, written
 from fedcsa.messages.fields import HELD, Message, to_json, wire_fields
 from fedcsa.messages.messages import (
     BacktestReport,
@@ -30,7 +30,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.allowed import agreed_columns, agreed_rows_per_leaf, refused_before_fitting
-from fedcsa.models.description import count_parameters, is_agreed_array, thaw
+from fedcsa.models.description import count_parameters, is_agreed_array
 
 #: Rules whose refusal tells something about a source's rows. It leaves under one name for all of
 #: them, so that a target cannot find out a source's sds or overlap by asking where each begins.
@@ -277,7 +277,7 @@ class Policy:
                 yield _refusal("features", f"{column[:100]!r} is not on this site's list")
 
     def _model_refusals(self, brief: Brief) -> Iterator[PolicyError]:
-        model, candidates = thaw(brief.model), thaw(brief.candidates)
+        model, candidates = brief.model, brief.candidates
         allowed = None if self.models == "never" else self.models
         named = [] if allowed is None else [*model_names(model), *model_names(candidates)]
         for name in named:
@@ -296,11 +296,10 @@ class Policy:
 
     def _columns(self, brief: Brief) -> int:
         """Columns that the study's model has at least: its features, or what its steps make."""
-        model, candidates = thaw(brief.model), thaw(brief.candidates)
-        if not self.portable_models or refused_before_fitting(model, candidates):
-            return len(brief.features)
-        made = agreed_columns(model, candidates, len(brief.features))
-        return max(len(brief.features), made)
+        told, n_features = (brief.model, brief.candidates), len(brief.features)
+        if not self.portable_models or refused_before_fitting(*told):
+            return n_features
+        return max(n_features, agreed_columns(*told, n_features))
 
     def release(self, message: AnyMessage) -> AnyMessage:
         """The message as it may leave, a report's numbers rounded; or a `PolicyError`."""
@@ -525,7 +524,7 @@ def entries_of(
         held = [form["class"] for form in forms if form["kind"] == HELD]
         records += [FieldRecord(f"held.{name}", (), 0, "") for name in held]
     wire, fields = written(message), tuple(records)
-    sha256 = digest(wire)
+    sha256 = digest_of(message, wire)
     return [
         LedgerEntry(
             site=site,

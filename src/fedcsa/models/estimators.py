@@ -26,7 +26,7 @@ from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
 from fedcsa.models.description import RATIO_POWER, Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, no_empty_cells, pandas
-from fedcsa.models.model import Path, power_of, training_weights
+from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.settling import settle_columns
 from fedcsa.models.trees import on_grid
@@ -145,8 +145,8 @@ class SklearnModel:
         y = y.astype(np.intp) if self.n_classes else y
         estimator, portable = self._ready(estimator, X.shape[1])
         keywords = {}
-        if power_of(candidate):
-            keywords[weight_keyword(estimator)] = training_weights(ratios, candidate)
+        if candidate.get(RATIO_POWER):
+            keywords[weight_keyword(estimator)] = ratios ** candidate[RATIO_POWER]
         with config_context(enable_metadata_routing=False):  # weights go by the step's name
             estimator.fit(given_to(estimator, self.inputs, X), y, **keywords)
         if portable:

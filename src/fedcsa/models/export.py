@@ -11,26 +11,27 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.correction import Correction
 from fedcsa.models.given import Formula, Term
-from fedcsa.models.portable import LinearModel, mean_line
+from fedcsa.models.portable import LinearModel, Lines
 
 #: Links of ours as a formula calls them.
 _LINKS = {"identity": "identity", "logistic": "logit"}
 
 
 def corrected_lines(
-    lines: Sequence[tuple[float, LinearModel]], correction: Correction, mean: Array, sd: Array
-) -> list[tuple[float, LinearModel]]:
+    weights: Array, lines: Lines, correction: Correction, mean: Array, sd: Array
+) -> tuple[Array, Lines]:
     """One line that predicts what the corrected mixture does, with a weight of one.
 
     Parameters
     ----------
-    lines : sequence of (float, LinearModel)
-        Weights and models, in raw units.
+    weights : array of shape (lines,)
+    lines : Lines
+        In raw units.
     correction : Correction
     mean, sd : array of shape (features,)
         Of the target: in these units the correction's coefficients are.
     """
-    line = mean_line(lines)
+    line = lines.mean(weights)
     if line is None:
         raise ModelError(
             "A corrected mean of several probabilities is no linear model, so it cannot be "
@@ -41,21 +42,20 @@ def corrected_lines(
         further = np.array(correction.coefficients) / sd
     moved = correction.slope * line.coefficients + further
     at_zero = correction.intercept + correction.slope * line.intercept - float(further @ mean)
-    return [(1.0, LinearModel(moved, at_zero, line.link))]
+    return np.ones(1), Lines(moved[None], np.array([at_zero]), line.link)
 
 
-def formula_of_lines(
-    lines: Sequence[tuple[float, LinearModel]], features: Sequence[str]
-) -> Formula:
+def formula_of_lines(weights: Array, lines: Lines, features: Sequence[str]) -> Formula:
     """One formula that predicts what the lines' mixture does.
 
     Parameters
     ----------
-    lines : sequence of (float, LinearModel)
-        Weights and models, in raw units.
+    weights : array of shape (lines,)
+    lines : Lines
+        In raw units.
     features : sequence of str
     """
-    line = mean_line(lines)
+    line = lines.mean(weights)
     if line is None:
         raise ModelError(
             "A mean of several probabilities is no formula, so this model cannot be written as "
@@ -66,14 +66,15 @@ def formula_of_lines(
 
 
 def estimator_of_lines(
-    lines: Sequence[tuple[float, LinearModel]], features: Sequence[str], classes: Sequence[Any]
+    weights: Array, lines: Lines, features: Sequence[str], classes: Sequence[Any]
 ) -> Any:
     """A fitted scikit-learn estimator that predicts what the lines' mixture does.
 
     Parameters
     ----------
-    lines : sequence of (float, LinearModel)
-        Weights and models, in raw units.
+    weights : array of shape (lines,)
+    lines : Lines
+        In raw units.
     features : sequence of str
     classes : sequence
         Labels of the outcome; empty for a number.
@@ -84,17 +85,17 @@ def estimator_of_lines(
 
     names = np.asarray(features, dtype=object)
     if not len(classes):
-        formula = formula_of_lines(lines, features)
+        formula = formula_of_lines(weights, lines, features)
         slopes = np.array([term.coefficient for term in formula.terms])
         return _fitted(LinearRegression(), names, coef_=slopes, intercept_=formula.intercept)
     labels = np.asarray(classes)
     if len(lines) == 1:
-        return _logistic(LogisticRegression(), lines[0][1], names, labels)
+        return _logistic(LogisticRegression(), lines[0], names, labels)
     members = [
-        _logistic(LogisticRegression(), line, names, np.arange(len(labels))) for _, line in lines
+        _logistic(LogisticRegression(), line, names, np.arange(len(labels))) for line in lines
     ]
     named = [(f"source-{k + 1}", member) for k, member in enumerate(members)]
-    voting = VotingClassifier(named, voting="soft", weights=[weight for weight, _ in lines])
+    voting = VotingClassifier(named, voting="soft", weights=weights.tolist())
     coder = LabelEncoder()
     coder.classes_ = labels
     return _fitted(voting, names, estimators_=members, le_=coder, classes_=labels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -12,38 +11,12 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.losses import REGRESSION, Loss, row_losses
 from fedcsa.core.ridge import ridge_path
-from fedcsa.errors import must, one_of
+from fedcsa.errors import one_of
 from fedcsa.models.description import PENALTY, RATIO_POWER, Candidate
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.portable import Lines
 
 if TYPE_CHECKING:
     from fedcsa.models.fitted import FittedModel
-
-
-def power_of(candidate: Candidate) -> float:
-    """γ of a candidate, 0 unless it names one; above 1 a single row could decide."""
-    power = float(candidate.get(RATIO_POWER, 0.0))
-    if not 0.0 <= power <= 1.0:
-        raise must(RATIO_POWER, "between 0 and 1", power)
-    return power
-
-
-def training_weights(ratios: Array, candidate: Candidate) -> Array:
-    """r(x)^γ: adaptive importance weighting (Shimodaira 2000), from plain (0) to full (1).
-
-    Parameters
-    ----------
-    ratios : array of shape (rows,)
-        r, not negative.
-    candidate : Candidate
-
-    Examples
-    --------
-    >>> training_weights(np.array([0.0, 4.0]), {"ratio_power": 0.5})
-    array([0., 2.])
-    """
-    weights: Array = ratios ** power_of(candidate)  # 0**0 is 1
-    return weights
 
 
 @dataclass(frozen=True)
@@ -52,7 +25,8 @@ class Path:
 
     Attributes
     ----------
-    models : tuple of FittedModel or None
+    models : sequence of FittedModel or None
+        `Lines`, if every candidate is a line.
     failures : mapping of int to str
         Index of a candidate -> the name of the exception's class, never its text.
     warned : mapping of str to int
@@ -63,24 +37,30 @@ class Path:
         Rows on which the models were fitted.
     """
 
-    models: tuple[FittedModel | None, ...]
+    models: Sequence[FittedModel | None]
     failures: Mapping[int, str] = field(default_factory=dict)
     warned: Mapping[str, int] = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict, repr=False)
     n_rows: int = 0
 
-    @cached_property
-    def lines(self) -> tuple[Array, Array] | None:
-        """Slopes (features, candidates) and intercepts, if every candidate is a line."""
-        lines = [
-            model
-            for model in self.models
-            if isinstance(model, LinearModel) and model.link == "identity"
-        ]
-        if len(lines) < len(self.models):
-            return None
-        slopes = np.column_stack([model.coefficients for model in lines])
-        return slopes, np.array([model.intercept for model in lines])
+
+def path_of_lines(
+    slopes: Array, intercepts: Array, failures: Mapping[int, str], n_rows: int
+) -> Path:
+    """The path of candidates that are lines.
+
+    Parameters
+    ----------
+    slopes : array of shape (features, candidates)
+    intercepts : array of shape (candidates,)
+    failures : mapping of int to str
+        Candidates that have no line.
+    n_rows : int
+    """
+    models: Sequence[FittedModel | None] = Lines(slopes.T, intercepts)
+    if failures:
+        models = [None if k in failures else line for k, line in enumerate(models)]
+    return Path(models, failures, n_rows=n_rows)
 
 
 class Model(Protocol):
@@ -127,9 +107,10 @@ def path_losses(path: Path, X: Array, y: Array, loss: Loss) -> tuple[Array, Mapp
     y : array of shape (rows,)
     loss : Loss
     """
-    if path.lines is not None and loss in REGRESSION.values():
-        predictions = X @ path.lines[0]
-        predictions += path.lines[1]
+    lines = path.models
+    if isinstance(lines, Lines) and lines.link == "identity" and loss in REGRESSION.values():
+        predictions = X @ lines.coefficients.T
+        predictions += lines.intercepts
         losses = loss(predictions, y[:, None])
         if np.isfinite(losses.sum()):
             return losses, {}
@@ -168,7 +149,8 @@ def predicted_or_why_not(model: FittedModel, X: Array) -> tuple[Array | None, st
 class LinearRegression:
     """Least squares with penalty θ (``penalty``) and training weights r^γ (``ratio_power``).
 
-    Both default to 0 in a candidate that does not name them.
+    Both default to 0 in a candidate that does not name them. The weights are those of adaptive
+    importance weighting (Shimodaira 2000), from plain (γ = 0) to full (γ = 1).
 
     Attributes
     ----------
@@ -208,21 +190,21 @@ class LinearRegression:
         rng : Generator
             Not used.
         """
-        models: list[FittedModel | None] = [None] * len(candidates)
-        failures: dict[int, str] = {}
-        powers = [power_of(candidate) for candidate in candidates]
+        slopes = np.zeros((X.shape[1], len(candidates)))
+        intercepts, failures = np.zeros(len(candidates)), dict[int, str]()
+        powers = [candidate.get(RATIO_POWER, 0.0) for candidate in candidates]
         for power in sorted(set(powers)):
             members = [index for index, value in enumerate(powers) if value == power]
-            weights = training_weights(ratios, candidates[members[0]]) if power else None
+            weights = ratios**power if power else None
             if weights is not None and not weights.any():
                 failures.update(dict.fromkeys(members, "ZeroWeights"))
                 continue
             total = float(len(y) if weights is None else weights.sum())
             penalties = self.penalties([candidates[i] for i in members], total)
-            B, intercepts = ridge_path(X, y, penalties, weights, intercept=self.intercept)
-            for column, index in enumerate(members):
-                models[index] = LinearModel(B[:, column].copy(), float(intercepts[column]))
-        return Path(tuple(models), failures, n_rows=len(y))
+            slopes[:, members], intercepts[members] = ridge_path(
+                X, y, penalties, weights, intercept=self.intercept
+            )
+        return path_of_lines(slopes, intercepts, failures, len(y))
 
     def penalties(self, candidates: Sequence[Candidate], total: float) -> Array:
         """θ of every candidate beside the mean squared error.

@@ -165,7 +165,8 @@ class Lines(Sequence[LinearModel]):
     def __getitem__(self, index: int | slice) -> LinearModel | Lines:
         if isinstance(index, slice):
             return Lines(self.coefficients[index], self.intercepts[index], self.link)
-        return LinearModel(self.coefficients[index], float(self.intercepts[index]), self.link)
+        slopes = np.ascontiguousarray(self.coefficients[index])
+        return LinearModel(slopes, float(self.intercepts[index]), self.link)
 
     def mean(self, weights: Array) -> LinearModel | None:
         """The line that predicts the weighted mean of what they predict; None if none does.
@@ -174,30 +175,18 @@ class Lines(Sequence[LinearModel]):
         ----------
         weights : array of shape (lines,)
             They need not sum to one. Of probabilities there may be one line alone.
+
+        Examples
+        --------
+        >>> lines = Lines(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]))
+        >>> lines.mean(np.array([0.5, 0.5])).predict(np.array([[1.0]]))
+        array([2.5])
         """
         if len(self.intercepts) > 1 and self.link != "identity":
             return None
         share = weights / weights.sum()
         intercept = float(share @ self.intercepts)
         return LinearModel(share @ self.coefficients, intercept, self.link)
-
-
-def mean_line(lines: Sequence[tuple[float, LinearModel]]) -> LinearModel | None:
-    """The line that predicts the weighted mean of what `lines` predict; None if none does.
-
-    Parameters
-    ----------
-    lines : sequence of (float, LinearModel)
-        Weights, which need not sum to one, and models. Of probabilities there may be one alone.
-
-    Examples
-    --------
-    >>> lines = [(0.5, LinearModel(np.array([1.0]), 0.0)), (0.5, LinearModel(np.array([3.0]), 1.0))]
-    >>> mean_line(lines).predict(np.array([[1.0]]))
-    array([2.5])
-    """
-    together = Lines.of([line for _, line in lines])
-    return None if together is None else together.mean(np.array([weight for weight, _ in lines]))
 
 
 @dataclass(frozen=True)
@@ -474,13 +463,14 @@ _KINDS: Mapping[str, type[LinearModel | DesignModel | TreeModel]] = {
 
 def raw_lines(
     models: Mapping[str, FittedModel], weights: Mapping[str, float], mean: Array, sd: Array
-) -> list[tuple[float, LinearModel]]:
-    """Weights and models of a mixture, each model as a line in raw units.
+) -> tuple[Array, Lines]:
+    """Weights of a mixture's members, and the members as lines in raw units.
 
     Parameters
     ----------
     models : mapping of str to FittedModel
     weights : mapping of str to float
+        Who has none is no member.
     mean, sd : array of shape (features,)
         What features were scaled by; zeros and ones if they were not.
 
@@ -489,20 +479,19 @@ def raw_lines(
     ModelError
         If a model is no line.
     """
-    found = []
-    for name in sorted(n for n in models if weights.get(n, 0.0) > 0.0):
-        model = models[name]
-        if not isinstance(model, LinearModel):
-            raise ModelError(
-                "Only linear models can be exported; this study's model is of another kind. The "
-                "result folder predicts with it: fedcsa predict."
-            )
-        slopes = model.coefficients / sd
-        line = LinearModel(slopes, float(model.intercept - slopes @ mean), model.link)
-        found.append((weights[name], line))
-    if not found:
+    names = sorted(name for name in models if weights.get(name, 0.0) > 0.0)
+    if not names:
         raise ModelError("This result has no model that could be exported.")
-    return found
+    lines = Lines.of([models[name] for name in names])
+    if lines is None:
+        raise ModelError(
+            "Only linear models can be exported; this study's model is of another kind. The "
+            "result folder predicts with it: fedcsa predict."
+        )
+    slopes = lines.coefficients / sd
+    moved = np.array([slope @ mean for slope in slopes])
+    raw = Lines(slopes, lines.intercepts - moved, lines.link)
+    return np.array([weights[name] for name in names]), raw
 
 
 def _predicted(model: DesignModel | TreeModel, X: Array, most_rows: int = MAX_CELLS) -> Array:

@@ -132,7 +132,8 @@ def instantiate(
     description : mapping
         As `model_description` gives it.
     candidates : sequence of mapping
-        Estimators among their values are made again.
+        They are checked: a brief's come from elsewhere. Estimators among their values are made
+        again.
     n_classes : int
         Of the outcome; 0 for numbers.
     trusted : collection of str
@@ -150,7 +151,7 @@ def instantiate(
                 "Use a scikit-learn classifier, or code the outcome as numbers."
             )
         options = {key: value for key, value in description.items() if key in _OPTIONS[1:]}
-        return LinearRegression(**options), [build_parameters(c, trusted) for c in candidates]
+        return LinearRegression(**options), [checked_candidate(name, c) for c in candidates]
     if name != "sklearn":
         raise one_of("model", sorted(_MAIN), name[:60], " or a scikit-learn estimator")
     from fedcsa.models.estimators import SklearnModel
@@ -162,7 +163,8 @@ def instantiate(
             "Choose a regressor or a classifier."
         )
     model = SklearnModel(estimator, n_classes, grid, inputs_of(description))
-    return model, [build_parameters(c, trusted) for c in candidates]
+    checked = [checked_candidate(name, candidate) for candidate in candidates]
+    return model, [build_parameters(candidate, trusted) for candidate in checked]
 
 
 def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any], ...]:
@@ -185,19 +187,17 @@ def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any],
     if candidates is None:
         candidates = _DEFAULT.get(model_name, ({},))
     if isinstance(candidates, Mapping):
-        names = sorted(candidates)
-        lists = [_as_list(name, candidates[name]) for name in names]
+        names = sorted(candidates, key=str)
+        lists = [
+            _as_list(f"candidates[{name!r}]", "a list of values", candidates[name])
+            for name in names
+        ]
         candidates = [dict(zip(names, row, strict=True)) for row in itertools.product(*lists)]
-    if isinstance(candidates, str) or not isinstance(candidates, Sequence | np.ndarray):
-        raise must(
-            "candidates",
-            "a list of numbers, a list of mappings, or a mapping of lists",
-            type(candidates).__name__,
-        )
-    if len(candidates) == 0:
+    rule = "a list of numbers, a list of mappings, or a mapping of lists"
+    listed, found = _as_list("candidates", rule, candidates), []
+    if not listed:
         raise must("candidates", "at least one candidate", 0)
-    found = []
-    for candidate in candidates:
+    for candidate in listed:
         if not isinstance(candidate, Mapping):
             if model_name not in _MAIN or isinstance(candidate, bool):
                 rule = "mappings of parameter names to values"
@@ -208,17 +208,20 @@ def expand_candidates(model_name: str, candidates: Any) -> tuple[dict[str, Any],
     return tuple(found)
 
 
-def _as_list(name: str, values: Any) -> list[Any]:
-    """The values of one parameter, or the complaint that they are no list.
+def _as_list(name: str, rule: str, values: Any) -> list[Any]:
+    """The values as a list, or the complaint that they are none.
 
     Parameters
     ----------
     name : str
         Of the parameter.
+    rule : str
+        What it must be.
     values : object
     """
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-        raise must(f"candidates[{name!r}]", "a list of values", type(values).__name__)
+    many = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    if not many or getattr(values, "ndim", 1) == 0:
+        raise must(name, rule, type(values).__name__)
     return list(values)
 
 

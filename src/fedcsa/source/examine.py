@@ -22,7 +22,6 @@ from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import useless_votes
 from fedcsa.errors import DataError
 from fedcsa.messages.messages import FARTHEST, Brief, Examination
-from fedcsa.models.description import thaw
 from fedcsa.source.measure import Work
 from fedcsa.source.weigh import Batch, Folds, TableWeighing, over_blocks
 
@@ -382,7 +381,7 @@ def _pass(
     tilt : Tilt
         The weights.
     """
-    declared, design = thaw(brief.subgroups), brief.score_bins(asked.centre, asked.unit)
+    declared, design = brief.subgroups, brief.score_bins(asked.centre, asked.unit)
     key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
     groups = Folds((), JACKKNIFE_GROUPS, key)
 

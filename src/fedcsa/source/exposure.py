@@ -30,9 +30,10 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import in_order
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
+from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
-from fedcsa.models.model import LinearRegression, Path, power_of
+from fedcsa.models.model import LinearRegression, Path
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.fits import fits_of
@@ -380,7 +381,7 @@ def _training_weights(work: Work, batch: Batch) -> Array:
     if work.left_out is not None:
         taken &= ~work.left_out[batch.place]
     weights: Array = work.weighing.training(batch)[:, work.sent.column]
-    weights = weights ** power_of(work.chosen)
+    weights = weights ** work.chosen.get(RATIO_POWER, 0.0)
     return taken * weights
 
 

@@ -17,10 +17,14 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, product_triangle, triangle, triangle_path
 from fedcsa.messages.fields import to_json
-from fedcsa.models.description import Candidate
-from fedcsa.models.fitted import FittedModel
-from fedcsa.models.model import LinearRegression, Model, Path, power_of, predicted_or_why_not
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.description import RATIO_POWER, Candidate
+from fedcsa.models.model import (
+    LinearRegression,
+    Model,
+    Path,
+    path_of_lines,
+    predicted_or_why_not,
+)
 from fedcsa.source.processes import on_all_cores, shared_zeros
 from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing, over_blocks
 
@@ -155,7 +159,8 @@ class RowFits:
         from fedcsa.models.estimators import has_trees
 
         brief, folds = self.rows.brief, self.folds
-        if brief.scale or power_of(candidate) or folds.dealt is not None or has_trees(self.model):
+        weighted = bool(candidate.get(RATIO_POWER))
+        if brief.scale or weighted or folds.dealt is not None or has_trees(self.model):
             return ""
         about = (brief.model, brief.features, brief.group, brief.classes, brief.seed)
         try:
@@ -249,9 +254,9 @@ class LinearFits:
         jobs : sequence of Job
         candidates : sequence of Candidate
         """
-        powers, found = [power_of(candidate) for candidate in candidates], []
+        powers, found = [candidate.get(RATIO_POWER, 0.0) for candidate in candidates], []
         for job in jobs:
-            models: list[FittedModel | None] = [None] * len(candidates)
+            lines = np.zeros((len(self.shift), len(candidates)))  # slopes, and the intercept last
             failures, parts = dict[int, str](), list(job.parts)
             n_rows = int(self.products[0, parts, 0, 0].sum())
             for power in sorted(set(powers)):
@@ -268,10 +273,9 @@ class LinearFits:
                 slopes, intercepts = triangle_path(
                     R, penalties, total, n_rows, intercept=self.model.intercept
                 )
-                intercepts = intercepts + self.shift[-1] - self.shift[:-1] @ slopes
-                for k, index in enumerate(members):
-                    models[index] = LinearModel(slopes[:, k].copy(), float(intercepts[k]))
-            found.append(Path(tuple(models), failures, n_rows=n_rows))
+                lines[:-1, members] = slopes
+                lines[-1, members] = intercepts + self.shift[-1] - self.shift[:-1] @ slopes
+            found.append(path_of_lines(lines[:-1], lines[-1], failures, n_rows))
         return found
 
 
@@ -306,6 +310,7 @@ def fits_of(
     if model.intercept:
         constant = np.ptp(columns, axis=0) == 0.0
         shift = np.where(constant, columns[0], columns.mean(axis=0))
-    powers = sorted({0.0, *map(power_of, candidates)})  # without a power, sums are counts
+    # Without a power, sums are counts.
+    powers = sorted({0.0, *(candidate.get(RATIO_POWER, 0.0) for candidate in candidates)})
     kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
     return LinearFits(model, rows, weighing, folds, kinds, shift)

@@ -13,7 +13,7 @@ from fedcsa.errors import MessageError, ModelError, PolicyError
 from fedcsa.messages.fields import Message, to_json
 from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.description import GIVEN, given_column, thaw
+from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.portable import LinearModel, Lines
 from fedcsa.source.weigh import Batch
@@ -38,7 +38,7 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
     n_classes = len(brief.classes)
     if brief.exchange != "table" or len(asked.constant) != max(n_classes, 1):
         raise MessageError("An examination must be of the study's features and outcome.")
-    model, column = thaw(brief.model), given_column(brief.model)
+    model, column = brief.model, given_column(brief.model)
     if asked.own_weight == 1.0 and not column and model.get("name") == GIVEN:
         raise MessageError("An examination of a given model must hold it.")
     if column and (asked.own_weight != 1.0 or len(asked.forms)):
@@ -46,7 +46,7 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
     together = asked.together
     if together and model.get("name") == GIVEN:
         raise MessageError("An examination of a given model must hold one.")
-    candidate = thaw(brief.candidates[asked.candidate]) if brief.candidates else {}
+    candidate = brief.candidates[asked.candidate] if brief.candidates else {}
     held = asked.held or (None,) * len(asked.forms)
     first = {name: rows[0] for name, rows in together.items()}
     members = [(asked.forms[0], first)] if together else asked.members

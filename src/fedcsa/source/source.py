@@ -37,7 +37,7 @@ from fedcsa.messages.policy import (
     told_rule,
     utc_now,
 )
-from fedcsa.models.description import thaw
+from fedcsa.models.description import LINEAR
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate
@@ -330,8 +330,9 @@ class Source:
         numbers, candidates = [0], list[dict[str, Any]]([{}])  # a given model has no values
         if brief.candidates:
             numbers = [*range(len(brief.candidates))] if at is None else [at]
-            grid = agreed_grid(brief.sd, scale=brief.scale)
-            told = thaw(brief.model), [thaw(brief.candidates[k]) for k in numbers]
+            linear = brief.model.get("name") in LINEAR
+            grid = None if linear else agreed_grid(brief.sd, scale=brief.scale)
+            told = brief.model, [brief.candidates[k] for k in numbers]
             model, candidates = instantiate(*told, n_classes, self._trusted, grid)
         loss = loss_named(brief.loss, n_classes, self._losses)
         chosen = dict(zip(numbers, candidates, strict=True))

@@ -315,7 +315,7 @@ class SiteRows:
         rows = self.rows
         if isinstance(rows, HeldBatches) and self.y is not None:
             where = f"The outcome of source {self.source!r}"
-            rows = replace(rows, y=as_outcome(self.y, thaw(brief.classes), where))
+            rows = replace(rows, y=as_outcome(self.y, brief.classes, where))
         columns = [names.index(name) for name in brief.features]
         n_rows, mean, sd = self.summary
         return StudyRows(

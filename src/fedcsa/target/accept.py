@@ -44,7 +44,6 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.models.arrivals import open_agreed
-from fedcsa.models.description import thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.target.estimate import reaches, wild_models
 from fedcsa.target.search import check_same_rows
@@ -377,8 +376,8 @@ def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> Fitted
     return open_agreed(
         report.form,
         report.arrays,
-        thaw(design.model),
-        thaw(design.candidates[report.candidate]) if design.candidates else {},
+        design.model,
+        design.candidates[report.candidate] if design.candidates else {},
         sd,
         scale=design.scale,
         n_classes=len(design.classes),

@@ -33,7 +33,7 @@ from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.export import corrected_lines, estimator_of_lines, formula_of_lines
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
-from fedcsa.models.portable import LinearModel, mean_line, raw_lines
+from fedcsa.models.portable import LinearModel, Lines, raw_lines
 from fedcsa.target.conclude import findings_of
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
@@ -396,9 +396,10 @@ class Adaptation:
     def _line(self) -> LinearModel | None:
         """The whole mixture, before a correction, as one line in raw units; None if it is none."""
         try:
-            return mean_line(self._lines())
+            weights, lines = self._lines()
         except ModelError:
             return None
+        return lines.mean(weights)
 
     def _matrix(self, X: Any) -> Array:
         """Rows as numbers: a frame by its columns, an array as it is."""
@@ -408,20 +409,20 @@ class Adaptation:
 
     def formula(self) -> Formula:
         """The final linear model as a formula in raw units, for use elsewhere."""
-        return formula_of_lines(self._corrected_lines(), self.plan.features)
+        return formula_of_lines(*self._corrected_lines(), self.plan.features)
 
     def estimator(self) -> Any:
         """The final linear model as a fitted scikit-learn estimator of raw columns."""
-        return estimator_of_lines(self._corrected_lines(), self.plan.features, self.plan.classes)
+        return estimator_of_lines(*self._corrected_lines(), self.plan.features, self.plan.classes)
 
-    def _corrected_lines(self) -> list[tuple[float, LinearModel]]:
+    def _corrected_lines(self) -> tuple[Array, Lines]:
         """Weights and models as lines in raw units, with the correction."""
         lines = self._lines()
         if self.correction is None:
             return lines
-        return corrected_lines(lines, self.correction, self.table.mean, self.table.sd)
+        return corrected_lines(*lines, self.correction, self.table.mean, self.table.sd)
 
-    def _lines(self) -> list[tuple[float, LinearModel]]:
+    def _lines(self) -> tuple[Array, Lines]:
         """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
             raise ModelError("A median of models is no linear model, so it cannot be exported.")
