@@ -591,11 +591,27 @@ def test_two_rows_are_a_target_that_the_reach_leg_calls_too_few():
         ({"trusted_types": 3}, "'trusted_types' parameter must be a list of full names"),
         ({"trusted_types": "a.B"}, "'trusted_types' parameter must be a list of full names"),
         ({"trusted_types": [3]}, "'trusted_types' parameter must be a list of full names"),
+        ({"trusted_types": np.array("a.B")}, "'trusted_types' parameter must be a list of full"),
     ],
 )
 def test_an_option_outside_its_range_is_refused_by_name(options, match):
     with pytest.raises((ParameterError, DataError), match=match):
         fit(**options)
+
+
+STRANGE = {
+    "texts": np.array(["a", "b"]),
+    "one number": np.array(3.0),
+    "object": object(),
+    "mixed keys": {1: [0.5], "a": [0.5]},
+}
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("name", sorted(FedCSA().get_params(deep=False).keys() - {"trusted_types"}))
+def test_what_no_parameter_can_be_is_refused_by_an_error_of_ours(name, value):
+    with pytest.raises(FedCSAError, match=r"must|Unknown"):
+        fit(**{name: value})
 
 
 # Losses -------------------------------------------------------------------------------------

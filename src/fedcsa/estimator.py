@@ -32,12 +32,13 @@ from fedcsa.data.frames import (
 )
 from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
 from fedcsa.findings import Finding
+from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
-from fedcsa.option_rules import preset_values
+from fedcsa.option_rules import is_value, preset_values
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.run import InProcess, Progress, run_study, with_texts
@@ -100,15 +101,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    candidate_ : mapping
-        The chosen candidate.
-    examinations_ : mapping of str to ExaminationReport
-        What every source found of the others' mixture.
-    source_weights_ : mapping of str to float
     adaptation_ : Adaptation
         The whole result.
-    update_ : Update or None
-        What outcomes have changed, see `update`.
     classes_ : array
         Of a classifier.
     feature_names_in_ : array of str
@@ -199,7 +193,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         progress : function, optional
             Called with the phase, the source and "started" or "done": see `fedcsa.run.Progress`.
         """
-        self._keep(self._adapted(sources, X_target, progress))
+        self.adaptation_ = self._adapted(sources, X_target, progress)
+        self.history_ = None
         plan, coding = self.adaptation_.plan, self._coding
         inputs = plan.features if coding is None else coding.needed(with_outcome=False)
         self.feature_names_in_ = np.asarray(inputs, dtype=object)
@@ -265,7 +260,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         site = {key: site[key] for key in ("policy", "losses", "trusted_types")}
         found = run_backtest(data, plan, given=model, space=own, progress=progress, **site)
         if given is None and hasattr(self, "adaptation_"):
-            self._keep(self.adaptation_.with_backtest(found), self.history_)
+            self.adaptation_ = self.adaptation_.with_backtest(found)
         return found
 
     def followup(self, X: Any, n: int = 30, *, ids: Any = None, seed: int = 0) -> NDArray[np.intp]:
@@ -304,9 +299,10 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         keys = None if ids is None else id_keys(ids, "The ids")
         loss = self.loss if callable(self.loss) else None
         more: dict[str, Any] = {"keys": keys, "history": self.history_, "anew": anew, "loss": loss}
-        history = bring_in(self.adaptation_, rows, np.atleast_1d(y), **more)
-        self._keep(self.adaptation_, history)
-        return cast(Update, history.last)
+        self.history_ = bring_in(self.adaptation_, rows, np.atleast_1d(y), **more)
+        last = cast(Update, self.history_.last)
+        self.adaptation_ = self.adaptation_.with_correction(last.correction)
+        return last
 
     def save(self, folder: str | Path) -> Path:
         """Write the result and its report, as ``fedcsa run --out`` does; returns the report.
@@ -328,15 +324,25 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             warnings.warn(NO_MODELS, stacklevel=2)
         return write_report(save_result(self.adaptation_, folder, history=self.history_))
 
-    def _keep(self, adaptation: Adaptation, history: History | None = None) -> None:
-        last = None if history is None else history.last
-        self.adaptation_ = adaptation
-        if last is not None:
-            self.adaptation_ = adaptation.with_correction(last.correction)
-        self.update_, self.history_ = last, history
-        self.candidate_ = dict(adaptation.candidate)
-        self.examinations_ = dict(adaptation.examinations)
-        self.source_weights_ = dict(adaptation.source_weights)
+    @property
+    def candidate_(self) -> dict[str, Any]:
+        """The chosen candidate."""
+        return dict(self.adaptation_.candidate)
+
+    @property
+    def examinations_(self) -> dict[str, ExaminationReport]:
+        """What every source found of the others' mixture."""
+        return dict(self.adaptation_.examinations)
+
+    @property
+    def source_weights_(self) -> dict[str, float]:
+        """Weight of every source's model."""
+        return dict(self.adaptation_.source_weights)
+
+    @property
+    def update_(self) -> Update | None:
+        """What outcomes have changed, see `update`."""
+        return None if self.history_ is None else self.history_.last
 
     @property
     def target_risk_(self) -> float:
@@ -451,7 +457,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.policy, Policy | None):
             raise must("policy", "a Policy or None", type(self.policy).__name__)
         trusted = self.trusted_types
-        texts = isinstance(trusted, Collection) and all(isinstance(name, str) for name in trusted)
+        listed = isinstance(trusted, Collection) and getattr(trusted, "ndim", 1) > 0
+        texts = listed and all(isinstance(name, str) for name in trusted)
         if not texts or isinstance(trusted, str):
             raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
         options = {name: getattr(self, name) for name in OPTIONS if name != "seed"}
@@ -462,7 +469,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             losses[options["loss"]] = self.loss
         if hasattr(self.ratio, "fit") and hasattr(self.ratio, "predict"):
             ratio, options["ratio"] = self.ratio, None
-            if self.exchange != "rows" or self.preset:
+            if not is_value(self.exchange, "rows") or self.preset is not None:
                 rule = "left out unless exchange is 'rows' and there is no preset"
                 raise must("ratio", rule, type(ratio).__name__)
         return options, {
@@ -479,7 +486,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if coding is not None:
             return {name: getattr(coding, name) for name in ("flags", "group", "public_sd")}
         preset = {} if self.preset is None else preset_values(self.preset)
-        if preset.get("exchange", self.exchange) != "table":
+        if not is_value(preset.get("exchange", self.exchange), "table"):
             return {}
         if isinstance(told, Table1):
             return {"flags": told.flags}

@@ -52,7 +52,7 @@ def is_number(value: Any) -> bool:
 def is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
     """Whether a value is a list of which `holds` is true throughout."""
     many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    return many and all(map(holds, value))
+    return many and getattr(value, "ndim", 1) > 0 and all(map(holds, value))
 
 
 def are_shares(value: Any) -> bool:

@@ -269,7 +269,7 @@ class Plan:
             yield must("fedle_weights", "given for the method 'fedle'", None)
         if sound >= {"scheme", "exchange"}:
             by_table = (self.scheme, self.exchange) == ("cross-fit", "table")
-            if self.examined and not by_table and not self.preset:
+            if "method" in sound and self.examined and not by_table and self.preset is None:
                 yield ParameterError(
                     "The default method must have exchange='table' and scheme='cross-fit'; for "
                     "Algorithm 1 of the paper choose preset='paper'."
@@ -336,7 +336,7 @@ class Plan:
 
     def _ratio_problems(self, ratio: Mapping[str, Any]) -> Iterator[ParameterError]:
         if ratio and self.exchange != "rows":
-            yield must("ratio", "left out unless exchange is 'rows'", sorted(ratio))
+            yield must("ratio", "left out unless exchange is 'rows'", sorted(map(str, ratio)))
             return
         for key, value in ratio.items():
             if key not in RATIO_OPTIONS:
@@ -467,9 +467,9 @@ def make_plan(
         The other fields of a plan: features, classes, flags …
     """
     problems: list[str] = []
-    n_classes, method = len(columns.get("classes", ())), options.get("method", Plan.method)
-    loss = options.get("loss", Plan.loss)
-    loss = "brier" if n_classes and loss == "squared" else loss
+    n_classes, loss = len(columns.get("classes", ())), options.get("loss", Plan.loss)
+    loss = "brier" if n_classes and is_value(loss, "squared") else loss
+    method = options.get("method", Plan.method)
     described: dict[str, Any] = {}
     listed: tuple[Candidate, ...] = ()
     space: Space = ()
@@ -480,7 +480,8 @@ def make_plan(
         if described["name"] == GIVEN:
             options = {"method": GIVEN, **options, "scale": False}
             listed = tuple(candidates or ())
-        elif candidates is None and not options.get("preset"):
+        elif candidates is None and options.get("preset") is None:
+            method = method if isinstance(method, str) else Plan.method  # what it is, is said below
             listed = default_candidates(described, method, trusted)
         elif candidates is None:
             theta = THETA if described["name"] in LINEAR else None
@@ -504,12 +505,15 @@ def make_plan(
     tried = listed or tuple(corners(space))
     if build and tried:  # if it alone is wrong, its own kind of error says more
         with gathered(problems) if problems else nullcontext():
-            _check_model(described, tried, n_classes, trusted)
+            if described["name"] == "sklearn":
+                _check_estimator(described, tried, n_classes, trusted)
+            else:
+                instantiate(described, tried, n_classes, trusted)
     raise_all(problems)
     return plan
 
 
-def _check_model(
+def _check_estimator(
     description: Mapping[str, Any],
     candidates: Sequence[Candidate],
     n_classes: int,
@@ -524,8 +528,6 @@ def _check_model(
             f"The model cannot be built from its parameters ({type(error).__name__}). "
             "Look up which parameters its class wants."
         ) from None
-    if description["name"] != "sklearn":
-        return
     from fedcsa.models.estimators import SklearnModel, check_takes_empty, weight_keyword  # slow
 
     if isinstance(model, SklearnModel):
