@@ -28,7 +28,6 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
-from fedcsa.core.losses import loss_named
 from fedcsa.messages.messages import ModelReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import thaw
@@ -121,8 +120,7 @@ class Fitter:
     def __call__(self, X: Array, y: Array) -> tuple[Any, Any]:
         """The model at the best candidate, and what the source's own attacks on it reach."""
         rows = SiteRows.in_memory("a", X, y, None, 1).of(self.brief)
-        numbered, loss = dict(enumerate(self.candidates)), loss_named(self.brief.loss)
-        work = prepare(rows, self.model, numbered, loss)
+        work = prepare(rows)
         at = 0
         if len(self.candidates) > 1:
             at = int(np.argmin(measure(work, "").risk))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome
-from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
+from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.losses import Loss, loss_named, row_losses
 from fedcsa.core.realised import standard_error
 from fedcsa.errors import FedCSAError, must
@@ -220,11 +220,8 @@ class Player:
         model, candidates = instantiate(plan.model, different, len(plan.classes), self._trusted)
         X, ones = self._seen(), np.ones(len(self._X))
         rng = generator_for(plan.seed, self.name, "reference")
-        n_folds, key = min(REFERENCE_FOLDS, len(X)), fold_key(rng)
-        if self._groups is None:
-            labels = fold_labels(0, len(X), n_folds, key)
-        else:
-            labels = group_labels(self._groups, n_folds, key)
+        n_folds = min(REFERENCE_FOLDS, len(X))
+        labels = fold_labels(0, len(X), n_folds, fold_key(rng), self._groups)
         folds = np.unique(labels)
         if len(folds) < 2:  # rows of one patient
             return 0.0

@@ -83,7 +83,7 @@ def test_all_but_one_patient_are_no_subgroup():
     found = asked(Policy.open(), without_the_patient())(line())
     naked = told_by(design, found.scores, found.score_sums)
     assert 1 in naked  # the attack, unopposed: one patient, or everybody else
-    assert complement(naked[0], naked[1]).sum_of("weight") > 0.5
+    assert complement(naked[0], naked[1]).sums["weight"] > 0.5
     strict = asked(CELLS, without_the_patient())(line())
     assert set(told_by(design, strict.scores, strict.score_sums)) == {0}
     assert not strict.score_sums[1].any()

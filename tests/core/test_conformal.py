@@ -17,11 +17,12 @@ from fedcsa.core.conformal import (
     RESIDUAL_LOG_SCALE,
     RESIDUAL_SHAPE,
     SMALLEST_SPREAD,
-    ResidualCounts,
     class_limit,
     distance_band,
     half_widths,
+    residual_sums,
     split_limit,
+    told_residuals,
 )
 from fedcsa.core.random_effects import held_in, new_site
 from fedcsa.core.scores import FAR_END, ScoreDesign, ScoreSums, told_by
@@ -106,13 +107,13 @@ def _slow_told(z, residual, w, min_rows):
 @pytest.mark.parametrize("min_rows", [2, 5, 20])
 def test_what_is_told_is_that_of_a_slow_loop(n, min_rows):
     z, residual, w = _source(n, n)
-    found = ResidualCounts.of(z, residual, w).told(min_rows)
+    found = told_residuals(*residual_sums(z, residual, w), min_rows)
     np.testing.assert_allclose(found, _slow_told(z, residual, w, min_rows), atol=1e-12)
 
 
 def test_unjoined_shares_are_the_weights_in_every_bin():
     z, residual, w = _source(1)
-    found = ResidualCounts.of(z, residual, w).told(1)
+    found = told_residuals(*residual_sums(z, residual, w), 1)
     expected = np.zeros(RESIDUAL_SHAPE)
     for band, r, weight in zip(distance_band(z), residual, w, strict=True):
         expected[band, np.searchsorted(RESIDUAL_ENDS, abs(r))] += weight
@@ -122,20 +123,21 @@ def test_unjoined_shares_are_the_weights_in_every_bin():
 def test_batches_tell_what_all_rows_tell():
     z, residual, w = _source(2)
     parts = [slice(0, 70), slice(70, 71), slice(71, 200)]
-    counts = [ResidualCounts.of(z[p], residual[p], w[p]) for p in parts]
-    merged = counts[0].merge(counts[1]).merge(counts[2])
-    whole = ResidualCounts.of(z, residual, w)
-    np.testing.assert_allclose(merged.told(5), whole.told(5), rtol=1e-12)
+    counts = [residual_sums(z[p], residual[p], w[p]) for p in parts]
+    sums, heaviest = zip(*counts, strict=True)
+    merged = np.sum(sums, axis=0), np.max(heaviest, axis=0)
+    whole = residual_sums(z, residual, w)
+    np.testing.assert_allclose(told_residuals(*merged, 5), told_residuals(*whole, 5), rtol=1e-12)
 
 
 def test_the_largest_residual_moves_no_cell():
     z, residual, w = _source(3)
     residual[np.argmax(np.abs(residual))] *= 1.2  # same band, another bin
-    before = ResidualCounts.of(z, residual, w)
+    before = residual_sums(z, residual, w)
     residual[np.argmax(np.abs(residual))] *= 1.2
-    after = ResidualCounts.of(z, residual, w)
-    assert not np.array_equal(before.told(1), after.told(1))
-    cells = [c.told(5) > 0.0 for c in (before, after)]
+    after = residual_sums(z, residual, w)
+    assert not np.array_equal(told_residuals(*before, 1), told_residuals(*after, 1))
+    cells = [told_residuals(*counts, 5) > 0.0 for counts in (before, after)]
     np.testing.assert_array_equal(*cells)
 
 
@@ -143,22 +145,23 @@ def test_one_heavy_row_is_never_told_alone():
     z, residual, w = _source(4, 100)
     heavy = int(np.argmax(np.abs(residual) < 0.5))
     w[heavy] = 0.3
-    counts = ResidualCounts.of(z, residual, w / w.sum())
+    counts = residual_sums(z, residual, w / w.sum())
     band, at = distance_band(z)[heavy], np.searchsorted(RESIDUAL_ENDS, abs(residual[heavy]))
-    assert counts.told(5)[band, at] < 0.2 < counts.told(1)[band, at]
+    joined, alone = (told_residuals(*counts, min_rows)[band, at] for min_rows in (5, 1))
+    assert joined < 0.2 < alone
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1e12])
 def test_residuals_beyond_the_bins_are_counted_in_the_first_or_the_last(size):
     z, _, w = _source(5, 40)
-    told = ResidualCounts.of(z, np.full(40, size), w).told(1)
+    told = told_residuals(*residual_sums(z, np.full(40, size), w), 1)
     assert told[:, -1 if size > 1.0 else 0].sum() == pytest.approx(1.0)
     found = half_widths(told[None], np.array([40.0]), np.ones(1), 0.9)
     assert np.isinf(found).all() if size > 1.0 else (found < 0.05).all()
 
 
 def _told(*sources, min_rows=1):
-    return np.array([ResidualCounts.of(*source).told(min_rows) for source in sources])
+    return np.array([told_residuals(*residual_sums(*source), min_rows) for source in sources])
 
 
 def _slow_half_widths(residuals, rows, weights, level):

@@ -17,7 +17,6 @@ from fedcsa.core.folds import (
     fold_key,
     fold_labels,
     generator_for,
-    group_labels,
     turns,
 )
 from fedcsa.errors import DataError, ParameterError
@@ -121,13 +120,13 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones():
 def test_rows_of_one_patient_share_a_fold_wherever_they_stand():
     patients = rng(1).integers(0, 2**53, 4000).astype(float)
     visits = np.repeat(patients, 3)
-    labels = group_labels(visits, 5, key=7)
+    labels = fold_labels(0, len(visits), 5, 7, visits)
     assert (labels.reshape(-1, 3) == labels[::3, None]).all()
     order = rng(2).permutation(len(visits))
-    assert (group_labels(visits[order], 5, key=7) == labels[order]).all()
+    assert (fold_labels(0, len(visits), 5, 7, visits[order]) == labels[order]).all()
     sizes = np.bincount(labels[::3], minlength=5)
     assert np.abs(sizes - 800).max() < 5.0 * math.sqrt(800 * 0.8)
-    assert (group_labels(visits, 5, key=8) != labels).mean() > 0.7
+    assert (fold_labels(0, len(visits), 5, 8, visits) != labels).mean() > 0.7
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,12 @@ def test_a_table_adds_up_to_the_sums(n_classes):
     design = ScoreDesign(n_classes, centre=3.0, unit=2.0)
     sums = sums_of(design, y, p, w, labels)
     told = told_by(design, *sums.told()[:2])[0]
-    names = ("y", "p") if n_classes == 0 else ("events", "expected")
     for c in design.classes:
         weight, outcomes, predicted = (part.sum() for part in told.table_of(c))
-        of_class = c if n_classes else None
-        assert weight == pytest.approx(float(told.sum_of("weight")))
-        assert outcomes == pytest.approx(float(told.sum_of(names[0], of_class)))
-        assert predicted == pytest.approx(float(told.sum_of(names[1], of_class)))
+        names = (f"events_{c}", f"expected_{c}") if n_classes else ("y", "p")
+        assert weight == pytest.approx(float(told.sums["weight"]))
+        assert outcomes == pytest.approx(float(told.sums[names[0]]))
+        assert predicted == pytest.approx(float(told.sums[names[1]]))
 
 
 # What may be told -----------------------------------------------------------------------------
@@ -229,7 +228,7 @@ def test_the_rest_is_everybody_less_the_subgroup():
     sums = ScoreSums.of_rows(design, y, p, w, labels, everybody(400, ~outside))
     told = told_by(design, *sums.told(1)[:2])
     rest = complement(told[0], told[1])
-    [weight] = {float(rest.sum_of("weight").round(12))}
+    [weight] = {float(rest.sums["weight"].round(12))}
     assert weight == pytest.approx(w[outside].sum())
     exact = roc_auc_score(y[outside], p[outside, 1], sample_weight=w[outside])
     assert float(auroc(rest, 1)[0]) == pytest.approx(exact, abs=0.005)

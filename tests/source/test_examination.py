@@ -8,7 +8,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fedcsa.core.conformal import ResidualCounts
+from fedcsa.core.conformal import residual_sums, told_residuals
 from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import ExaminationReport, Refusal
@@ -326,7 +326,7 @@ def test_residuals_are_told_by_distance_in_cells_of_enough_rows(make, min_rows):
         for n, a in others.items()
     ) / sum(others.values())
     w = sources["a"].row_weights(target.brief(sorted(sources)))
-    expected = ResidualCounts.of(z, (y - mixture) / asked["a"].unit, w).told(min_rows)
+    expected = told_residuals(*residual_sums(z, (y - mixture) / asked["a"].unit, w), min_rows)
     np.testing.assert_allclose(adaptation.examinations["a"].residuals, expected, atol=1e-9)
 
 

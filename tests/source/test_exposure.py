@@ -9,13 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
 
-from fedcsa.core.losses import loss_named
 from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
-from fedcsa.models.description import thaw
-from fedcsa.models.model import LinearRegression as Ridge
 from fedcsa.models.portable import DesignModel, LinearModel
-from fedcsa.models.registry import expand_candidates, instantiate, model_description
+from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source import exposure
@@ -45,7 +42,7 @@ def exposed(X, y, candidate, **options):
     )
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
-    work = prepare(site.of(brief), Ridge(), {0: candidate}, loss_named("squared")).at(0)
+    work = prepare(site.of(brief)).at(0)
     [model] = fit_chosen(work).models
     return outcome_shares(work, model).max(), work, model
 
@@ -161,9 +158,8 @@ def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
         loss="brier",
     )
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
-    recipe, candidates = instantiate(thaw(brief.model), thaw(brief.candidates), 2, ())
     site = SiteRows.in_memory("s", X, labels, FEATURES, 10)
-    work = prepare(site.of(brief), recipe, dict(enumerate(candidates)), loss_named("brier"))
+    work = prepare(site.of(brief))
     seen = next(iter(work.rows)).seen
     model = LinearModel(np.array([1.5, 0.0, 0.0]), -6.0, "logistic")
     p = model.predict(seen)[:, 1]
@@ -171,7 +167,7 @@ def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
     G = (A * (p * (1.0 - p))[:, None]).T @ A
     h = p * (1.0 - p) * np.einsum("ij,jk,ik->i", A, np.linalg.inv(G), A)
     assert h[0] > 0.5 > np.diag(A @ np.linalg.inv(A.T @ A) @ A.T)[0]
-    shares = shares_in(work, candidates[0], model)
+    shares = shares_in(work, work.candidates[0], model)
     np.testing.assert_allclose(shares[0], h[0], rtol=1e-6)
 
 
@@ -252,8 +248,7 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
     plan = Plan(features=FEATURES, model=model_description("ridge"), candidates=candidates)
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", *rows(rare=20), FEATURES, 10)
-    numbered = dict(enumerate(candidates))
-    work = prepare(site.of(brief), Ridge(), numbered, loss_named("squared"))
+    work = prepare(site.of(brief))
     [batch] = work.rows
     losses, judged, _ = held_out_losses(work, batch)
     w = work.weighing.judging(batch)[judged]

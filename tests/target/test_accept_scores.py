@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcsa.core.conformal import RESIDUAL_SHAPE, ResidualCounts
+from fedcsa.core.conformal import RESIDUAL_SHAPE, residual_sums, told_residuals
 from fedcsa.core.measures import measure_columns, measure_variances
 from fedcsa.core.scores import ScoreDesign, ScoreSums
 from fedcsa.messages.messages import ExaminationReport
@@ -56,7 +56,7 @@ def told(kind, min_rows=1, digits=None, **how):
     residuals = np.empty((0, 0))
     if kind == "numbers":
         z = np.random.default_rng(9).normal(size=(len(y), 3))
-        residuals = ResidualCounts.of(z, (y - p) / design.unit, w).told(min_rows)
+        residuals = told_residuals(*residual_sums(z, (y - p) / design.unit, w), min_rows)
     (table, exact, parts), none = sums.told(min_rows), np.empty((0, 0))
     tables = table, none, none, none
     if len(table):

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.linear_model import LassoCV, LogisticRegression
 
 from fedcsa.backtest import Player
-from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
+from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.losses import zero_one
 from fedcsa.errors import DataError
 from fedcsa.messages.codec import digest, encode
@@ -319,7 +319,8 @@ def test_rows_of_one_patient_stay_in_one_fold_and_count_together():
     assert report.standard_error == pytest.approx(clustered, rel=1e-12)
     assert clustered > 1.5 * stats.sem(losses)
     seen = (X[:, :2] - X[:, :2].mean(axis=0)) / X[:, :2].std(axis=0)
-    labels = group_labels(X[:, 2], 5, fold_key(generator_for(3, "c", "reference")))
+    key = fold_key(generator_for(3, "c", "reference"))
+    labels = fold_labels(0, len(X), 5, key, X[:, 2])
     expected = reference(seen, y, penalties, labels)
     assert report.reference == pytest.approx(expected, rel=1e-10)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -229,32 +230,33 @@ def in_bands(n_rows: int, band: int) -> int:
     return n_rows - n_rows % band if n_rows >= band else n_rows
 
 
-class _SpecialFunction:
+def _special(name: str, *values: Any, **options: Any) -> Any:
     """A function of `scipy.special`, by its name.
 
     Loading them takes a quarter of a second, and `fedcsa check` computes nothing: so they are
     loaded when one is first called.
+
+    Parameters
+    ----------
+    name : str
+    *values, **options
+        What it is called with.
     """
+    from scipy import special
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, *values: Any, **options: Any) -> Any:
-        from scipy import special
-
-        return getattr(special, self._name)(*values, **options)
+    return getattr(special, name)(*values, **options)
 
 
-bdtrc = _SpecialFunction("bdtrc")
-betainc = _SpecialFunction("betainc")
-betaincc = _SpecialFunction("betaincc")
-betaincinv = _SpecialFunction("betaincinv")
-chdtri = _SpecialFunction("chdtri")
-erf = _SpecialFunction("erf")
-expit = _SpecialFunction("expit")
-gammaln = _SpecialFunction("gammaln")
-logit = _SpecialFunction("logit")
-ndtri = _SpecialFunction("ndtri")
-softmax = _SpecialFunction("softmax")
-stdtr = _SpecialFunction("stdtr")
-stdtrit = _SpecialFunction("stdtrit")
+bdtrc = partial(_special, "bdtrc")
+betainc = partial(_special, "betainc")
+betaincc = partial(_special, "betaincc")
+betaincinv = partial(_special, "betaincinv")
+chdtri = partial(_special, "chdtri")
+erf = partial(_special, "erf")
+expit = partial(_special, "expit")
+gammaln = partial(_special, "gammaln")
+logit = partial(_special, "logit")
+ndtri = partial(_special, "ndtri")
+softmax = partial(_special, "softmax")
+stdtr = partial(_special, "stdtr")
+stdtrit = partial(_special, "stdtrit")

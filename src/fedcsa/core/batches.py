@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands
@@ -73,18 +73,6 @@ class HeldRows(RowBatches):
         """Start a pass."""
         for start in range(0, len(self.X), BATCH_ROWS):
             yield self.X[start : start + BATCH_ROWS]
-
-
-def in_batches(X: ArrayLike, where: str) -> HeldRows:
-    """A matrix of finite numbers, in batches.
-
-    Parameters
-    ----------
-    X : array of shape (rows, columns)
-    where : str
-        What to call it in an error.
-    """
-    return HeldRows(as_matrix(X, where))
 
 
 @dataclass(frozen=True)

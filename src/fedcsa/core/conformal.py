@@ -21,7 +21,6 @@ holds in the middle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,112 +87,95 @@ def distance_band(z: Array) -> NDArray[np.intp]:
     return np.searchsorted(ends, distance)
 
 
-@dataclass(frozen=True)
-class ResidualCounts:
-    """Residuals by band and bin: sums that merge over batches, and over bands.
+def residual_sums(z: Array, residual: Array, w: Array) -> tuple[Array, Array]:
+    """Residuals by band and bin; sums of batches are added, and the larger of the largest taken.
 
-    Attributes
+    Parameters
     ----------
-    sums : array of shape (3, bands, bins), or (3, bins) of one band
+    z : array of shape (rows, features)
+        In the target's units.
+    residual : array of shape (rows,)
+        Outcome less prediction, in units of the outcome's sd.
+    w : array of shape (rows,)
+        Weights of the rows.
+
+    Returns
+    -------
+    sums : array of shape (3, bands, bins)
         Number of rows, Σw and Σw|r|.
-    heaviest : array of shape (bands, bins) or (bins,)
+    heaviest : array of shape (bands, bins)
         The largest w.
     """
+    size = np.minimum(np.abs(residual), _BEYOND)
+    cell = distance_band(z) * RESIDUAL_SHAPE[1] + np.searchsorted(RESIDUAL_ENDS, size)
+    n_cells = RESIDUAL_SHAPE[0] * RESIDUAL_SHAPE[1]
+    heaviest = np.zeros(n_cells)
+    np.maximum.at(heaviest, cell, w)
+    sums = [np.bincount(cell, x, n_cells) for x in (np.ones(len(w)), w, w * size)]
+    return np.reshape(sums, (3, *RESIDUAL_SHAPE)), heaviest.reshape(RESIDUAL_SHAPE)
 
-    sums: Array = field(repr=False)
-    heaviest: Array = field(repr=False)
 
-    @classmethod
-    def of(cls, z: Array, residual: Array, w: Array) -> ResidualCounts:
-        """Of a batch.
+def told_residuals(sums: Array, heaviest: Array, min_rows: int) -> Array:
+    """Shares of the weight by band and bin, shape (bands, bins), that tell of no single row.
 
-        Parameters
-        ----------
-        z : array of shape (rows, features)
-            In the target's units.
-        residual : array of shape (rows,)
-            Outcome less prediction, in units of the outcome's sd.
-        w : array of shape (rows,)
-            Weights of the rows.
-        """
-        size = np.minimum(np.abs(residual), _BEYOND)
-        cell = distance_band(z) * RESIDUAL_SHAPE[1] + np.searchsorted(RESIDUAL_ENDS, size)
-        n_cells = RESIDUAL_SHAPE[0] * RESIDUAL_SHAPE[1]
-        heaviest = np.zeros(n_cells)
-        np.maximum.at(heaviest, cell, w)
-        sums = [np.bincount(cell, x, n_cells) for x in (np.ones(len(w)), w, w * size)]
-        return cls(np.reshape(sums, (3, *RESIDUAL_SHAPE)), heaviest.reshape(RESIDUAL_SHAPE))
+    A band too small to be told joins its neighbour. Neighbouring bins are joined until they
+    hold enough rows, and share their weight as if residuals were normal: nothing else of how
+    residuals lie within them is told, and not where the largest lies.
 
-    def merge(self, other: ResidualCounts) -> ResidualCounts:
-        """Of both sets of rows."""
-        heaviest = np.maximum(self.heaviest, other.heaviest)
-        return ResidualCounts(self.sums + other.sums, heaviest)
+    Parameters
+    ----------
+    sums, heaviest : array
+        As `residual_sums` gives them.
+    min_rows : int
+        Fewest rows of a cell; no row has more than half of its weight either. 1 joins nothing.
+    """
+    if min_rows < 2:
+        unjoined: Array = sums[1] / sums[1].sum()
+        return unjoined
+    shares: Array = np.zeros(RESIDUAL_SHAPE)
+    inwards = np.arange(BANDS)[::-1]
+    n_rows, weight, _ = sums[:, inwards].sum(axis=2)
+    for bands, band in _joined(n_rows, weight, heaviest[inwards].max(axis=1), min_rows):
+        counts, weights, sizes = sums[:, inwards[bands]].sum(axis=1)
+        top = heaviest[inwards[bands]].max(axis=0)
+        # Share of every bin if residuals were normal with the same mean size.
+        mean = max(sizes.sum() / max(weights.sum(), _TINY), NEAREST)
+        below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
+        expected = np.maximum(np.diff(below, prepend=0.0), _TINY)
+        for cell, _ in _joined(counts, weights, top, min_rows):
+            told = weights[cell].sum() * expected[cell]
+            shares[inwards[band], cell] = told / expected[cell].sum()
+    shares /= shares.sum()
+    return shares
 
-    def told(self, min_rows: int) -> Array:
-        """Shares of the weight by band and bin, shape (bands, bins), that tell of no single row.
 
-        A band too small to be told joins its neighbour. Neighbouring bins are joined until they
-        hold enough rows, and share their weight as if residuals were normal: nothing else of how
-        residuals lie within them is told, and not where the largest lies.
+def _joined(
+    n_rows: Array, weight: Array, heaviest: Array, min_rows: int
+) -> list[tuple[slice, int]]:
+    """Neighbours that are told together, and the one with which they were enough.
 
-        Parameters
-        ----------
-        min_rows : int
-            Fewest rows of a cell; no row has more than half of its weight either. 1 joins nothing.
-        """
-        if min_rows < 2:
-            unjoined: Array = self.sums[1] / self.sums[1].sum()
-            return unjoined
-        shares: Array = np.zeros(RESIDUAL_SHAPE)
-        for band, part in self._joined_bands(min_rows).items():
-            # Share of every bin if residuals were normal with the same mean size.
-            _, weight, size = part.sums.sum(axis=1)
-            mean = max(size / max(weight, _TINY), NEAREST)
-            below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
-            expected = np.maximum(np.diff(below, prepend=0.0), _TINY)
-            for cell in part._cells(min_rows):
-                shares[band, cell] = part.sums[1, cell].sum() * expected[cell]
-                shares[band, cell] /= expected[cell].sum()
-        shares /= shares.sum()
-        return shares
+    That is: enough rows, none of them with most of the weight. What is left joins the last ones.
 
-    def _joined_bands(self, min_rows: int) -> dict[int, ResidualCounts]:
-        """Every band that may be told, from the farthest in; one that may not joins the next."""
-        found: dict[int, ResidualCounts] = {}
-        carried = nothing = ResidualCounts(
-            np.zeros_like(self.sums[:, 0]), np.zeros(len(RESIDUAL_ENDS))
-        )
-        for band in reversed(range(BANDS)):
-            carried = carried.merge(ResidualCounts(self.sums[:, band], self.heaviest[band]))
-            if carried._enough(slice(None), min_rows):
-                found[band], carried = carried, nothing
-        nearest = min(found, default=0)
-        found[nearest] = found.get(nearest, nothing).merge(carried)
-        return found
+    Parameters
+    ----------
+    n_rows, weight, heaviest : array of shape (places,)
+        Rows, Σw and the largest w at every place.
+    min_rows : int
 
-    def _enough(self, bins: slice, min_rows: int) -> bool:
-        """Whether some bins of a band hold enough rows, none of them with most of the weight.
-
-        Parameters
-        ----------
-        bins : slice
-        min_rows : int
-        """
-        rows, weight, _ = self.sums[:, bins].sum(axis=1)
-        return bool(rows >= min_rows and 2.0 * self.heaviest[bins].max() <= weight)
-
-    def _cells(self, min_rows: int) -> list[slice]:
-        """Neighbouring bins of a band that are told together; what is left joins the last ones."""
-        cells: list[slice] = []
-        start, end = 0, len(self.heaviest)
-        for stop in range(1, end + 1):
-            if self._enough(slice(start, stop), min_rows):
-                cells.append(slice(start, stop))
-                start = stop
-        if start < end:
-            start = cells.pop().start if cells else start
-            cells.append(slice(start, end))
-        return cells
+    Examples
+    --------
+    >>> _joined(np.array([3.0, 4.0, 5.0, 1.0]), np.full(4, 1.0), np.full(4, 0.1), 5)
+    [(slice(0, 2, None), 1), (slice(2, 4, None), 2)]
+    """
+    found, start, held = list[tuple[slice, int]](), 0, [0.0, 0.0, 0.0]
+    told = [array.tolist() for array in (n_rows, weight, heaviest)]
+    for place, (n, w, top) in enumerate(zip(*told, strict=True)):
+        held = [held[0] + n, held[1] + w, max(held[2], top)]
+        if held[0] >= min_rows and 2.0 * held[2] <= held[1]:
+            found.append((slice(start, place + 1), place))
+            start, held = place + 1, [0.0, 0.0, 0.0]
+    last, enough = found.pop() if found else (slice(0, 0), len(n_rows) - 1)
+    return [*found, (slice(last.start, len(n_rows)), enough)]
 
 
 # At the target --------------------------------------------------------------------------------
@@ -292,7 +274,7 @@ def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> 
     --------
     >>> z = np.random.default_rng(0).normal(size=(2000, 3))
     >>> noise = np.random.default_rng(1).normal(size=2000)
-    >>> told = ResidualCounts.of(z, noise, np.full(2000, 1 / 2000)).told(5)
+    >>> told = told_residuals(*residual_sums(z, noise, np.full(2000, 1 / 2000)), 5)
     >>> half_widths(told[None], np.array([2000.0]), np.ones(1), 0.9).round(1)
     array([1.7, 1.9, 1.7, 1.8])
     """

@@ -87,12 +87,15 @@ def fold_key(rng: np.random.Generator) -> int:
     return int(rng.integers(1 << 63))
 
 
-def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int16]:
+def fold_labels(
+    start: int, stop: int, n_folds: int, key: int, groups: Array | None = None
+) -> NDArray[np.int16]:
     """Fold of the rows at positions `start` to `stop`, by a keyed hash of the position alone.
 
     Whoever reads a table in pieces deals its rows as one who holds it whole, and a row keeps its
     fold when others are appended. Of every `n_folds` neighbours each goes to another fold, so
-    that the sizes of folds differ by one at most.
+    that the sizes of folds differ by one at most. Rows of one patient stay together: their fold
+    follows from the patient.
 
     Parameters
     ----------
@@ -101,6 +104,8 @@ def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int
     n_folds : int
     key : int
         As `fold_key` gives it.
+    groups : array of shape (rows,), optional
+        Whole numbers that stand for the patients of these rows, where some have several.
 
     Examples
     --------
@@ -108,30 +113,17 @@ def fold_labels(start: int, stop: int, n_folds: int, key: int) -> NDArray[np.int
     array([2, 4, 0, 1, 3, 1, 2, 4, 0, 3], dtype=int16)
     >>> fold_labels(3, 8, 5, key=7)
     array([1, 3, 1, 2, 4], dtype=int16)
+    >>> fold_labels(0, 3, 5, key=1, groups=np.array([7.0, 8.0, 7.0]))
+    array([0, 3, 0], dtype=int16)
     """
+    if groups is not None:
+        hashes = mixed_bits(mixed_bits(groups.astype(np.uint64)) ^ np.uint64(key))
+        return (hashes % np.uint64(n_folds)).astype(np.int16)
     first, last = start // n_folds, -(-stop // n_folds)
     positions = np.arange(first * n_folds, last * n_folds, dtype=np.uint64)
     hashes = mixed_bits(mixed_bits(positions) ^ np.uint64(key)).reshape(-1, n_folds)
     labels = hashes.argsort(axis=1, kind="stable").astype(np.int16).ravel()
     return labels[start - first * n_folds : stop - first * n_folds]
-
-
-def group_labels(groups: Array, n_folds: int, key: int) -> NDArray[np.int16]:
-    """Fold of every row by a keyed hash of its group, so that rows of one patient stay together.
-
-    Parameters
-    ----------
-    groups : array of shape (rows,)
-        Whole numbers that stand for patients.
-    n_folds, key : int
-
-    Examples
-    --------
-    >>> group_labels(np.array([7.0, 8.0, 7.0]), 5, key=1)
-    array([0, 3, 0], dtype=int16)
-    """
-    hashes = mixed_bits(mixed_bits(groups.astype(np.uint64)) ^ np.uint64(key))
-    return (hashes % np.uint64(n_folds)).astype(np.int16)
 
 
 def mixed_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -49,7 +49,7 @@ def event_rate(told: Told, of_class: int) -> Valued:
     told : Told
     of_class : int
     """
-    rate = over(told.sum_of("events", of_class), told.sum_of("weight"))
+    rate = over(told.sums[f"events_{of_class}"], told.sums["weight"])
     return rate, told.effective_rows
 
 
@@ -63,8 +63,8 @@ def observed_expected(told: Told, of_class: int) -> Valued:
     told : Told
     of_class : int
     """
-    events, expected = (told.sum_of(name, of_class) for name in ("events", "expected"))
-    share = over(expected, told.sum_of("weight"))
+    events, expected = (told.sums[f"{name}_{of_class}"] for name in ("events", "expected"))
+    share = over(expected, told.sums["weight"])
     return over(events, expected), told.effective_rows * share
 
 
@@ -160,20 +160,20 @@ def calibration_level(weight: Array, events: Array, x: Array, slope: float) -> f
 
 def brier_score(told: Told) -> Valued:
     """Σ w (p − y)²; of three classes and more the sum over all of them, as in scikit-learn."""
-    return over(told.sum_of("brier"), told.sum_of("weight")), told.effective_rows
+    return over(told.sums["brier"], told.sums["weight"]), told.effective_rows
 
 
 def scaled_brier(told: Told) -> Valued:
     """1 − Brier score over that of the event rate as everybody's prediction."""
-    total = told.sum_of("weight")
-    rates = [over(told.sum_of("events", c), total) for c in told.design.classes]
+    total = told.sums["weight"]
+    rates = [over(told.sums[f"events_{c}"], total) for c in told.design.classes]
     constant = sum((rate * (1.0 - rate) for rate in rates), np.zeros_like(total))
-    return 1.0 - over(over(told.sum_of("brier"), total), constant), told.effective_rows
+    return 1.0 - over(over(told.sums["brier"], total), constant), told.effective_rows
 
 
 def log_loss(told: Told) -> Valued:
     """−Σ w log p(y), with p at least `LOG_FLOOR`."""
-    return over(told.sum_of("log_loss"), told.sum_of("weight")), told.effective_rows
+    return over(told.sums["log_loss"], told.sums["weight"]), told.effective_rows
 
 
 def sensitivity(told: Told, of_class: int, threshold: float) -> Valued:
@@ -212,7 +212,7 @@ def ppv(told: Told, of_class: int, threshold: float) -> Valued:
     threshold : float
     """
     tp, fp, *_ = told.split(of_class, threshold)
-    share = over(tp + fp, told.sum_of("weight"))
+    share = over(tp + fp, told.sums["weight"])
     return over(tp, tp + fp), told.effective_rows * share
 
 
@@ -226,7 +226,7 @@ def npv(told: Told, of_class: int, threshold: float) -> Valued:
     threshold : float
     """
     _, _, fn, tn = told.split(of_class, threshold)
-    share = over(tn + fn, told.sum_of("weight"))
+    share = over(tn + fn, told.sums["weight"])
     return over(tn, tn + fn), told.effective_rows * share
 
 
@@ -243,26 +243,26 @@ def net_benefit(told: Told, of_class: int, threshold: float) -> Valued:
     """
     tp, fp, *_ = told.split(of_class, threshold)
     odds = threshold / (1.0 - threshold)
-    return over(tp - odds * fp, told.sum_of("weight")), told.effective_rows
+    return over(tp - odds * fp, told.sums["weight"]), told.effective_rows
 
 
 def rmse(told: Told) -> Valued:
     """Root of Σ w (y − p)², in the outcome's units."""
-    mean = over(told.sum_of("squared"), told.sum_of("weight"))
+    mean = over(told.sums["squared"], told.sums["weight"])
     return told.design.unit * np.sqrt(mean), told.effective_rows
 
 
 def mae(told: Told) -> Valued:
     """Σ w |y − p|, in the outcome's units."""
-    mean = over(told.sum_of("absolute"), told.sum_of("weight"))
+    mean = over(told.sums["absolute"], told.sums["weight"])
     return told.design.unit * mean, told.effective_rows
 
 
 def r2(told: Told) -> Valued:
     """1 − Σ w (y − p)² over the weighted variance of y; NaN if outcomes are all alike."""
-    total = told.sum_of("weight")
-    spread = _spread(told.sum_of("y"), told.sum_of("y_squares"), total)
-    return 1.0 - over(told.sum_of("squared"), spread), told.effective_rows
+    total = told.sums["weight"]
+    spread = _spread(told.sums["y"], told.sums["y_squares"], total)
+    return 1.0 - over(told.sums["squared"], spread), told.effective_rows
 
 
 def _spread(total: Array, squares: Array, weight: Array) -> Array:
@@ -279,13 +279,13 @@ def _spread(total: Array, squares: Array, weight: Array) -> Array:
 
 def number_slope(told: Told) -> Valued:
     """Slope of the regression of outcomes on predictions; NaN if predictions are all alike."""
-    total = told.sum_of("weight")
-    y, p = (over(told.sum_of(name), total) for name in "yp")
-    spread = _spread(told.sum_of("p"), told.sum_of("p_squares"), total)
-    return over(told.sum_of("products") - total * y * p, spread), told.effective_rows
+    total = told.sums["weight"]
+    y, p = (over(told.sums[name], total) for name in "yp")
+    spread = _spread(told.sums["p"], told.sums["p_squares"], total)
+    return over(told.sums["products"] - total * y * p, spread), told.effective_rows
 
 
 def mean_residual(told: Told) -> Valued:
     """Σ w (y − p), in the outcome's units: calibration in the large."""
-    gap = over(told.sum_of("y") - told.sum_of("p"), told.sum_of("weight"))
+    gap = over(told.sums["y"] - told.sums["p"], told.sums["weight"])
     return told.design.unit * gap, told.effective_rows

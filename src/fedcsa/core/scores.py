@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -402,33 +403,25 @@ class Told:
     ends: tuple[Whole, ...] = field(repr=False)
     exact: Array = field(repr=False)
 
-    def sum_of(self, name: str, of_class: int | None = None) -> Array:
-        """One of the exact sums.
-
-        Parameters
-        ----------
-        name : str
-            As in `sum_names`, without the class.
-        of_class : int, optional
-        """
-        full = name if of_class is None else f"{name}_{of_class}"
-        found: Array = self.exact[..., self.design.sum_names.index(full)]
-        return found
+    @cached_property
+    def sums(self) -> Mapping[str, Array]:
+        """The exact sums by their names."""
+        return {name: self.exact[..., k] for k, name in enumerate(self.design.sum_names)}
 
     def table_of(self, of_class: int) -> tuple[Array, Array, Array]:
         """Σw, Σwy and Σwp of every cell of a class."""
         w, wy, wp = np.moveaxis(self.cells[self.design.classes.index(of_class)], -1, 0)
         return w, wy, wp
 
-    @property
+    @cached_property
     def effective_rows(self) -> Array:
         """(Σw)²/Σw²."""
-        return over(self.sum_of("weight") ** 2, self.sum_of("weight_squares"), 0.0)
+        return over(self.sums["weight"] ** 2, self.sums["weight_squares"], 0.0)
 
     def effective_events(self, of_class: int) -> tuple[Array, Array]:
         """Effective rows with, and without, the event."""
-        events, squares = self.sum_of("events", of_class), self.sum_of("event_squares", of_class)
-        rest, others = self.sum_of("weight") - events, self.sum_of("weight_squares") - squares
+        events, squares = self.sums[f"events_{of_class}"], self.sums[f"event_squares_{of_class}"]
+        rest, others = self.sums["weight"] - events, self.sums["weight_squares"] - squares
         others = np.where(others > 1e-9 * squares, others, 0.0)  # less is rounding
         return over(events**2, squares, 0.0), over(rest**2, others, 0.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands, is_whole, read_only
-from fedcsa.core.batches import in_batches
+from fedcsa.core.batches import HeldRows
 from fedcsa.errors import DataError
 
 #: The sd of a fair coin: the largest that a column of zeros and ones can have. It is the unit of
@@ -142,7 +142,7 @@ class Table1:
             correlations are told where fewer make up the variance of a number.
         """
         d = len(tuple(features))
-        rows = X if isinstance(X, Moments) else Moments.of(in_batches(X, "X_target"), d)
+        rows = X if isinstance(X, Moments) else Moments.of(HeldRows(as_matrix(X, "X_target")), d)
         n = rows.n_rows
         if n < 2:
             raise DataError(

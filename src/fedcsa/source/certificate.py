@@ -364,10 +364,10 @@ def _folds_inside(brief: Brief, work: Work, folds: Folds, parts: Sequence[int]) 
         Of them.
     """
     key = fold_key(generator_for(brief.seed, work.rows.source, "certificate-folds"))
-    own = Folds((), OWN_FOLDS, key)
+    own = Folds(turns("cross-fit", OWN_FOLDS), OWN_FOLDS, key)
     labels = [
         np.where(np.isin(folds.labels(batch), parts), own.labels(batch), OWN_FOLDS)
         for batch in work.rows
     ]
     dealt = np.concatenate(labels).astype(np.int16)
-    return replace(own, turns=turns("cross-fit", OWN_FOLDS), n_folds=OWN_FOLDS + 1, dealt=dealt)
+    return replace(own, n_folds=OWN_FOLDS + 1, dealt=dealt)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fedcsa.core.arrays import Array, logit
-from fedcsa.core.batches import CACHED_ROWS, one_blas_thread
-from fedcsa.core.conformal import ResidualCounts
-from fedcsa.core.folds import fold_key, generator_for
+from fedcsa.core.batches import CACHED_ROWS
+from fedcsa.core.conformal import residual_sums, told_residuals
+from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.losses import REGRESSION, Loss, row_losses, sampling_variance
 from fedcsa.core.measures import measure_variances
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
@@ -21,12 +22,13 @@ from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import useless_votes
 from fedcsa.errors import DataError
-from fedcsa.messages.messages import FARTHEST, Brief, Examination
+from fedcsa.messages.messages import FARTHEST, Examination, ExaminationReport
+from fedcsa.messages.policy import Policy
+from fedcsa.models.fitted import FittedModel
+from fedcsa.source.exposure import largest_examined_share
 from fedcsa.source.measure import Work
-from fedcsa.source.weigh import Batch, Folds, TableWeighing, over_blocks
-
-if TYPE_CHECKING:
-    from fedcsa.source.mixture import Predictor
+from fedcsa.source.mixture import Predictor, mixture_of
+from fedcsa.source.weigh import Batch, TableWeighing, over_blocks
 
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
 #: too small to matter, large enough for functions that are nearly collinear.
@@ -46,37 +48,19 @@ _UNKNOWN = 1.0
 Number = TypeVar("Number", float, Array)
 
 
-@dataclass(frozen=True)
-class Examined:
-    """The numbers of an `ExaminationReport`."""
-
-    reason: str = ""
-    risk: float = 0.0
-    risk_variance: float = 0.0
-    explained: float = 0.0
-    constant_risk: float = 0.0
-    ratio_variance: float = 0.0
-    level: Array = field(default_factory=lambda: np.empty(0))
-    level_variance: Array = field(default_factory=lambda: np.empty(0))
-    member_risk: Array = field(default_factory=lambda: np.empty(0))
-    member_variance: Array = field(default_factory=lambda: np.empty(0))
-    scores: Array = field(default_factory=lambda: np.empty((0, len(TABLE_COLUMNS))))
-    score_sums: Array = field(default_factory=lambda: np.empty((0, 0)))
-    measure_variance: Array = field(default_factory=lambda: np.empty((0, 0)))
-    residuals: Array = field(default_factory=lambda: np.empty((0, 0)))
-
-    def without_table(self) -> Examined:
-        """The same without scores and residuals."""
-        tables = ("scores", "score_sums", "measure_variance", "residuals")
-        return replace(self, **{name: getattr(Examined(), name) for name in tables})
+#: An `ExaminationReport` without scores and residuals.
+NO_TABLE: dict[str, Any] = {
+    "scores": np.empty((0, len(TABLE_COLUMNS))),
+    **dict.fromkeys(("score_sums", "measure_variance", "residuals"), np.empty((0, 0))),
+}
 
 
-def finds_useless(found: Examined, weights: Array) -> bool:
+def finds_useless(found: ExaminationReport, weights: Array) -> bool:
     """Whether a second examination may follow, because a member is of no use here.
 
     Parameters
     ----------
-    found : Examined
+    found : ExaminationReport
     weights : array of shape (members,)
         In the mixture.
     """
@@ -89,13 +73,12 @@ def finds_useless(found: Examined, weights: Array) -> bool:
 
 
 def examine(
-    brief: Brief,
-    work: Work,
-    predict: Predictor,
     asked: Examination,
-    loss: Loss,
-    min_cell_rows: int = 1,
-) -> Examined:
+    members: Sequence[FittedModel],
+    work: Work,
+    policy: Policy,
+    in_reply_to: str,
+) -> ExaminationReport:
     """Risk, ratio to the constant, and level of the outcomes, each with its sampling variance.
 
     Of every member of the mixture the risk and the variance of its log ratio to the constant's.
@@ -103,39 +86,40 @@ def examine(
 
     Parameters
     ----------
-    brief : Brief
-    work : Work
-        Its weights match the target's Table 1.
-    predict : Predictor
-        The mixture and its members.
     asked : Examination
         With the constant prediction, and the units of scores.
-    loss : Loss
-    min_cell_rows : int
-        Fewest rows of a cell that is told; 1 merges none.
+    members : sequence of FittedModel
+        The models in it, opened.
+    work : Work
+        Of the chosen candidate. Its weights match the target's Table 1.
+    policy : Policy
+        How much one row may decide, and the fewest rows of a cell that is told.
+    in_reply_to : str
+        Hash of the examination.
     """
     assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    with one_blas_thread():
-        first = _pass(brief, work, work.weighing.tilt, predict, asked, loss)
+    brief, tilt, predict = work.rows.brief, work.weighing.tilt, mixture_of(asked, members, work)
+    if policy.max_row_leverage < 1.0:
+        policy.check_leverage(largest_examined_share(work, predict, members))
+    rng = generator_for(brief.seed, work.rows.source, "jackknife")
+    of_block = partial(_First.of, work, tilt, predict, asked, fold_key(rng))
+    first = over_blocks(work.rows, of_block, _First.merge, _EXAMINED_ROWS)
+    report = partial(ExaminationReport, asked.study, work.rows.source, in_reply_to)
     ess, sums, rate = 1.0 / first.spread.squares, first.groups.sum(axis=0), brief.loss == "zero-one"
-    risk, constant, members = float(sums[1]), float(sums[2]), sums[5 + 2 * len(brief.classes) :]
+    risk, constant, each = float(sums[1]), float(sums[2]), sums[5 + 2 * len(brief.classes) :]
     if rate:  # no error in few rows does not mean none at all
-        risk, constant = _smooth(risk, ess), _smooth(constant, ess)
-        members = _smooth(members, ess)
+        risk, constant, each = _smooth(risk, ess), _smooth(constant, ess), _smooth(each, ess)
     lowest, least, most = first.extremes
     if least == -most:
-        return Examined("outcomes_alike")
+        return report("outcomes_alike")
     if min(lowest, constant) < 0.0:
-        return Examined("loss_not_positive")
+        return report("loss_not_positive")
     if risk > FAILED**0.5:  # no real loss comes near; it matters the more whose fault that is
-        return Examined(
-            "mixture_failed",
-            constant_risk=constant,
-            member_risk=members,
-            member_variance=np.full(len(members), _UNKNOWN),
-        )
+        unknown = np.full(len(each), _UNKNOWN)
+        told = {"constant_risk": constant, "member_risk": each, "member_variance": unknown}
+        return report("mixture_failed", **told)
     if not min(risk, constant) ** 2 > 0.0:  # squares are divided by, and that of 1e-200 is 0
-        return Examined("no_loss")
+        return report("no_loss")
     unit = float(np.sqrt(sums[4])) or 1.0  # of residuals; a level is told in shares of it
     spread, variances = first.spread.variances(unit)
     if rate:
@@ -143,24 +127,23 @@ def examine(
         if not (sums[1:3] > 0.0).all():
             variances[1] = sum(_log_rate_variance(p, ess) for p in (risk, constant))
     if brief.group:
-        by_patient = _of_patients(first.without(sums), len(members), unit, ess if rate else None)
+        by_patient = _of_patients(first.without(sums), len(each), unit, ess if rate else None)
         variances = np.maximum(variances, by_patient)
     level, level_variance = np.array([sums[3] / unit]), variances[2:3]
     if brief.classes:
         level, level_variance = _rates(sums, first.without(sums), ess, len(brief.classes))
     imbalance = float(np.mean(np.minimum(np.abs(first.difference), FARTHEST) ** 2))
-    explained = _explained(work.weighing.tilt, first.spread.with_functions, spread)
-    return Examined(
+    return report(
         risk=risk,
         risk_variance=max(float(variances[0]) / risk**2 + imbalance**2, SMALLEST_VARIANCE),
-        explained=explained / risk**2,
+        explained=_explained(tilt, first.spread.with_functions, spread) / risk**2,
         constant_risk=constant,
         ratio_variance=max(float(variances[1]) + imbalance**2, SMALLEST_VARIANCE),
         level=level,
         level_variance=np.maximum(level_variance + imbalance, SMALLEST_VARIANCE),
-        member_risk=members,
+        member_risk=each,
         member_variance=np.maximum(variances[3:] + imbalance**2, SMALLEST_VARIANCE),
-        **first.told(min_cell_rows, imbalance),
+        **first.told(policy.min_cell_rows, imbalance),
     )
 
 
@@ -328,8 +311,70 @@ class _First:
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
     scores: ScoreSums
-    residuals: ResidualCounts | None  # of numbers
+    residuals: Array  # of numbers, as `residual_sums` gives them, with …
+    heaviest: Array  # … the largest weights
     spread: _Spread
+
+    @classmethod
+    def of(
+        cls,
+        work: Work,
+        tilt: Tilt,
+        predict: Predictor,
+        asked: Examination,
+        key: int,
+        batch: Batch,
+    ) -> _First:
+        """Of a block. The largest array is its C, on every core.
+
+        Parameters
+        ----------
+        work, asked
+            As for `examine`.
+        tilt : Tilt
+            The weights.
+        predict : Predictor
+            The mixture and its members.
+        key : int
+            Of the hash that deals rows to the groups of the jackknife.
+        batch : Batch
+            A few rows.
+        """
+        brief, y, (mixed, each) = work.rows.brief, batch.y, predict(batch)
+        shape = (len(y), len(asked.constant)) if brief.classes else y.shape
+        constant = np.broadcast_to(asked.constant, shape).copy()
+        prediction = constant if mixed is None else mixed
+        [L], members = _losses(work.loss, [mixed], y), _losses(work.loss, each, y)
+        K = row_losses(work.loss, constant, y)
+        functions = balanced(batch.z, tilt.flags, tilt.correlations)[1:].T
+        w = tilt.weights(batch.z, functions)
+        residual = np.zeros_like(w) if brief.classes else y - prediction
+        columns = [w, w * L, w * K, w * residual, w * residual**2]
+        for c in range(len(brief.classes)):
+            columns += [w * (y == c), w * prediction[:, c]]
+        place, inside = batch.place, None
+        labels = fold_labels(place.start, place.stop, JACKKNIFE_GROUPS, key, batch.groups)
+        sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
+        by_group = np.zeros((len(w), JACKKNIFE_GROUPS))
+        by_group[np.arange(len(w)), labels] = w
+        if brief.subgroups:
+            declared = brief.subgroups
+            inside = members_of_subgroups(declared, brief.features, batch.z, brief.mean, brief.sd)
+        with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
+            design = brief.score_bins(asked.centre, asked.unit)
+            scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
+            sizes = np.empty((3, 0, 0)), np.empty((0, 0))
+            if not brief.classes:
+                sizes = residual_sums(batch.z, residual / design.unit, w)
+        values = np.minimum(np.vstack([L, K, residual, members]), _LARGEST_LOSS)
+        return cls(
+            np.concatenate([np.stack(sums), members @ by_group]).T,
+            w @ batch.z,
+            np.array([L.min(), y.min(), -y.max()]),
+            scores,
+            *sizes,
+            _Spread.of(values, w, functions),
+        )
 
     def merge(self, other: _First) -> _First:
         """Of both sets of rows."""
@@ -338,7 +383,8 @@ class _First:
             self.difference + other.difference,
             np.minimum(self.extremes, other.extremes),
             self.scores.merge(other.scores),
-            self.residuals.merge(other.residuals) if self.residuals and other.residuals else None,
+            self.residuals + other.residuals,
+            np.maximum(self.heaviest, other.heaviest),
             self.spread.merge(other.spread),
         )
 
@@ -355,8 +401,8 @@ class _First:
         scores, score_sums, parts = self.scores.told(min_rows)
         variances = measure_variances(parts, self.scores.design, imbalance)
         found = {"scores": scores, "score_sums": score_sums, "measure_variance": variances}
-        if self.residuals is not None:
-            found["residuals"] = self.residuals.told(min_rows)
+        if self.residuals.size:
+            found["residuals"] = told_residuals(self.residuals, self.heaviest, min_rows)
         finite = all(np.isfinite(array).all() for array in found.values())
         return found if finite and len(scores) else {}
 
@@ -365,59 +411,6 @@ class _First:
         rest = sums - self.groups[self.groups[:, 0] > 0.0]
         found: Array = rest / np.maximum(rest[:, :1], _TINY)
         return found
-
-
-def _pass(
-    brief: Brief, work: Work, tilt: Tilt, predict: Predictor, asked: Examination, loss: Loss
-) -> _First:
-    """Sums of weights, losses, residuals and classes; outcomes by score. One pass.
-
-    The largest array is C of a block, on every core.
-
-    Parameters
-    ----------
-    brief, work, predict, asked, loss
-        As for `examine`.
-    tilt : Tilt
-        The weights.
-    """
-    declared, design = brief.subgroups, brief.score_bins(asked.centre, asked.unit)
-    key = fold_key(generator_for(brief.seed, work.rows.source, "jackknife"))
-    groups = Folds((), JACKKNIFE_GROUPS, key)
-
-    def of_block(batch: Batch) -> _First:
-        y, (mixed, each) = batch.y, predict(batch)
-        shape = (len(y), len(asked.constant)) if brief.classes else y.shape
-        constant = np.broadcast_to(asked.constant, shape).copy()
-        prediction = constant if mixed is None else mixed
-        [L], members = _losses(loss, [mixed], y), _losses(loss, each, y)
-        K = row_losses(loss, constant, y)
-        functions = balanced(batch.z, tilt.flags, tilt.correlations)[1:].T
-        w = tilt.weights(batch.z, functions)
-        residual = np.zeros_like(w) if brief.classes else y - prediction
-        columns = [w, w * L, w * K, w * residual, w * residual**2]
-        for c in range(len(brief.classes)):
-            columns += [w * (y == c), w * prediction[:, c]]
-        labels, inside = groups.labels(batch), None
-        sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
-        by_group = np.zeros((len(w), JACKKNIFE_GROUPS))
-        by_group[np.arange(len(w)), labels] = w
-        if declared:
-            inside = members_of_subgroups(declared, brief.features, batch.z, brief.mean, brief.sd)
-        with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
-            scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
-            sizes = None if brief.classes else ResidualCounts.of(batch.z, residual / design.unit, w)
-        values = np.minimum(np.vstack([L, K, residual, members]), _LARGEST_LOSS)
-        return _First(
-            np.concatenate([np.stack(sums), members @ by_group]).T,
-            w @ batch.z,
-            np.array([L.min(), y.min(), -y.max()]),
-            scores,
-            sizes,
-            _Spread.of(values, w, functions),
-        )
-
-    return over_blocks(work.rows, of_block, _First.merge, _EXAMINED_ROWS)
 
 
 # Variances ----------------------------------------------------------------------------------

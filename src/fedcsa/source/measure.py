@@ -14,7 +14,7 @@ number of cores, or on whether the rows are held or read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import CACHED_ROWS
-from fedcsa.core.losses import Loss, RiskMoments, row_losses, sampling_variance
-from fedcsa.errors import DataError, PolicyError
+from fedcsa.core.losses import Loss, RiskMoments, loss_named, row_losses, sampling_variance
+from fedcsa.errors import DataError
 from fedcsa.findings import Finding
-from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import Brief, Examination, MoreCandidates, RiskReport
-from fedcsa.models.description import Candidate
+from fedcsa.messages.messages import RiskReport
+from fedcsa.models.description import LINEAR, Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
+from fedcsa.models.portable import agreed_grid
+from fedcsa.models.registry import instantiate
 from fedcsa.source.fits import Fits, Job, LinearFits, fits_of
 from fedcsa.source.weigh import (
     Batch,
@@ -118,25 +119,33 @@ class Work:
 
 def prepare(
     rows: StudyRows,
-    model: Model | None,
-    candidates: Mapping[int, Candidate],
-    loss: Loss,
-    own: Any = None,
+    at: int | None = None,
+    *,
+    losses: Mapping[str, Loss] | None = None,
+    ratio: Any = None,
+    trusted_types: Collection[str] = (),
 ) -> Work:
-    """Weight the rows and fit every candidate without each part in turn.
+    """Weight the rows; unless the model is given, fit every candidate without each part in turn.
 
     Parameters
     ----------
     rows : StudyRows
-    model : Model or None
-        None if it is given: then nothing is fitted.
-    candidates : mapping of int to Candidate
-    loss : Loss
-    own : object with fit and predict, optional
-        A density ratio in place of uLSIF, for ``exchange="rows"``.
+    at : int, optional
+        Number of the one candidate that is fitted; by default all are.
+    losses, ratio, trusted_types
+        As for `fedcsa.source.source.Source`.
     """
-    brief, every = rows.brief, list(candidates.values())
-    by_table = model is None or brief.exchange == "table"
+    brief, n_classes = rows.brief, len(rows.brief.classes)
+    by_table = not brief.candidates or brief.exchange == "table"
+    model: Model | None = None
+    numbers, every = [0], list[dict[str, Any]]([{}])  # a given model has no values
+    if brief.candidates:
+        numbers = [*range(len(brief.candidates))] if at is None else [at]
+        told = brief.model, [brief.candidates[k] for k in numbers]
+        linear = brief.model.get("name") in LINEAR
+        grid = None if linear else agreed_grid(brief.sd, scale=brief.scale)
+        model, every = instantiate(*told, n_classes, trusted_types, grid)
+    loss = loss_named(brief.loss, n_classes, losses)
     if model is None:
         rows.check_given()
     elif not rows.held and not (isinstance(model, LinearRegression) and by_table):
@@ -145,12 +154,13 @@ def prepare(
     if by_table:
         weighing: Weighing = TableWeighing.fit(rows)
     elif folds is not None:
-        weighing = RatioWeighing.fit(rows, folds, own)
+        weighing = RatioWeighing.fit(rows, folds, ratio)
     else:
         raise DataError(
             f"Source {rows.source!r} must have two rows or more a fold and every class in "
             "all but one; its rows do not suffice. Leave it out or use fewer folds."
         )
+    candidates = dict(zip(numbers, every, strict=True))
     work = Work(rows, model, candidates, loss, weighing, folds)
     if model is None or folds is None:
         return work
@@ -418,54 +428,3 @@ def _findings(work: Work, n_narrow: int) -> list[dict[str, Any]]:
         found.append(Finding("other-unit", evidence={"column": float(unit.column), **told}))
     distinct = {(f.code, tuple(f.evidence.items())): f for f in found}
     return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]
-
-
-@dataclass
-class Remembered:
-    """One study.
-
-    Attributes
-    ----------
-    brief : Brief
-    design : Brief
-        The brief with the candidates of all rounds.
-    rounds : list of MoreCandidates
-        What came after the brief in a search, in order.
-    work : Work or None
-        Of the brief's candidates, or after a restart or a search of the chosen one.
-    asked : dict of str to Message
-        Place of a question -> the question that was taken up; another for that place is refused.
-    sent : dict of str to (Message, Message)
-        Place of a question -> question and answer.
-    """
-
-    brief: Brief
-    design: Brief
-    rounds: list[MoreCandidates] = field(default_factory=list)
-    work: Work | None = field(default=None, repr=False)
-    asked: dict[str, Message] = field(default_factory=dict)
-    sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
-
-    def with_round(self, more: MoreCandidates) -> Remembered:
-        """The same after the next round, or a `PolicyError` if another is due."""
-        before = self.rounds[: more.round - 2]
-        over = bool(self.asked)  # a model was asked for, or a mixture shown
-        if len(before) != more.round - 2 or not self.brief.candidates or over:
-            raise PolicyError("phase_order", "The rounds of a search must come one by one.")
-        if self.rounds[len(before) :] not in ([], [more]):
-            raise PolicyError(
-                "one_round",
-                "This site answers one question a round; give another study another name.",
-            )
-        later = [candidate for asked in (*before, more) for candidate in asked.candidates]
-        design = replace(self.brief, candidates=(*self.brief.candidates, *later))
-        # Of the chosen candidate, work is made again.
-        return replace(self, design=design, rounds=[*before, more], work=None)
-
-
-def remembered_as(question: Message) -> str:
-    """Under which a question is remembered: one of every kind, round and examination."""
-    if isinstance(question, MoreCandidates):
-        return f"{question.name} {question.round}"
-    second = isinstance(question, Examination) and question.again
-    return f"{question.name} again" if second else question.name

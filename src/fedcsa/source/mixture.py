@@ -15,6 +15,7 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.model import predicted_or_why_not
 from fedcsa.models.portable import LinearModel, Lines
 from fedcsa.source.weigh import Batch
 
@@ -108,22 +109,23 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
     work : Work
         Whose paths hold the chosen candidate alone, if the source's own model takes part.
     """
-    lines, mixed, weights = Lines.of(members), members, asked.weights
+    lines, weights = Lines.of(members), asked.weights
     # A mean of lines is a line.
     one = lines.mean(weights) if lines is not None and asked.combine == "mean" else None
     if one is not None:
-        mixed, weights = [one], np.array([weights.sum()])
+        weights = np.array([weights.sum()])
     if asked.own_weight:
         weights = np.append(weights, asked.own_weight)
 
     def predict(batch: Batch) -> tuple[Array | None, Array | list[Array | None]]:
+        X = batch.seen
         each: Array | list[Array | None]
         if one is not None and lines is not None and lines.link == "identity":
             with np.errstate(all="ignore"):  # what is not finite is looked for
-                each = (batch.seen @ lines.coefficients.T + lines.intercepts).T
-        else:
-            each = [_output(member, batch) for member in members]
-        taken = each if mixed is members else [_output(member, batch) for member in mixed]
+                each = (X @ lines.coefficients.T + lines.intercepts).T
+        else:  # a model of another site may know nothing of a level that is only here
+            each = [predicted_or_why_not(member, X)[0] for member in members]
+        taken = each if one is None else [predicted_or_why_not(one, X)[0]]
         outputs = [output for output in taken if output is not None]
         if len(outputs) < len(taken):
             return None, each
@@ -137,21 +139,6 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
         return total, each
 
     return predict
-
-
-def _output(member: FittedModel, batch: Batch) -> Array | None:
-    """What a model of another site predicts; it may know nothing of a level that is only here.
-
-    Parameters
-    ----------
-    member : FittedModel
-    batch : Batch
-    """
-    try:
-        output: Array = member.predict(batch.seen)
-    except Exception:  # a foreign model may fail in any way, and its text may quote a cell
-        return None
-    return output if np.isfinite(output).all() else None
 
 
 def _held_out(work: Work, batch: Batch) -> Array:

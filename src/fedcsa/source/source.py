@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches, one_blas_thread
-from fedcsa.core.losses import loss_named
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
@@ -37,24 +36,67 @@ from fedcsa.messages.policy import (
     told_rule,
     utc_now,
 )
-from fedcsa.models.description import LINEAR
-from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.portable import agreed_grid
-from fedcsa.models.registry import instantiate
+from fedcsa.models.fitted import EstimatorModel
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
-from fedcsa.source.examine import Examined, examine, finds_useless
-from fedcsa.source.exposure import (
-    fit_unexposed,
-    largest_column_share,
-    largest_examined_share,
-    largest_losses,
-)
-from fedcsa.source.measure import Remembered, Work, fit_chosen, measure, prepare, remembered_as
-from fedcsa.source.mixture import check_second, members_of, mixture_of
-from fedcsa.source.weigh import SiteRows, TableWeighing, folds_of
+from fedcsa.source.examine import NO_TABLE, examine, finds_useless
+from fedcsa.source.exposure import fit_unexposed, largest_column_share, largest_losses
+from fedcsa.source.measure import Work, fit_chosen, measure, prepare
+from fedcsa.source.mixture import check_second, members_of
+from fedcsa.source.weigh import SiteRows, StudyRows, TableWeighing, folds_of
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
+
+
+@dataclass
+class Remembered:
+    """One study.
+
+    Attributes
+    ----------
+    brief : Brief
+    design : Brief
+        The brief with the candidates of all rounds.
+    rounds : list of MoreCandidates
+        What came after the brief in a search, in order.
+    work : Work or None
+        Of the brief's candidates, or after a restart or a search of the chosen one.
+    asked : dict of str to Message
+        Place of a question -> the question that was taken up; another for that place is refused.
+    sent : dict of str to (Message, Message)
+        Place of a question -> question and answer.
+    """
+
+    brief: Brief
+    design: Brief
+    rounds: list[MoreCandidates] = field(default_factory=list)
+    work: Work | None = field(default=None, repr=False)
+    asked: dict[str, Message] = field(default_factory=dict)
+    sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
+
+    def with_round(self, more: MoreCandidates) -> Remembered:
+        """The same after the next round, or a `PolicyError` if another is due."""
+        before = self.rounds[: more.round - 2]
+        over = bool(self.asked)  # a model was asked for, or a mixture shown
+        if len(before) != more.round - 2 or not self.brief.candidates or over:
+            raise PolicyError("phase_order", "The rounds of a search must come one by one.")
+        if self.rounds[len(before) :] not in ([], [more]):
+            raise PolicyError(
+                "one_round",
+                "This site answers one question a round; give another study another name.",
+            )
+        later = [candidate for asked in (*before, more) for candidate in asked.candidates]
+        design = replace(self.brief, candidates=(*self.brief.candidates, *later))
+        # Of the chosen candidate, work is made again.
+        return replace(self, design=design, rounds=[*before, more], work=None)
+
+
+def remembered_as(question: Message) -> str:
+    """Under which a question is remembered: one of every kind, round and examination."""
+    if isinstance(question, MoreCandidates):
+        return f"{question.name} {question.round}"
+    second = isinstance(question, Examination) and question.again
+    return f"{question.name} again" if second else question.name
 
 
 class Source:
@@ -103,9 +145,11 @@ class Source:
             self._rows = X
         else:
             self._rows = SiteRows.in_memory(name, X, y, features, self._policy.count_band)
-        self._losses, self._ratio = dict(losses or {}), ratio
         self._tell_errors = tell_errors
-        self._trusted = tuple(trusted_types)
+        # What a study may ask for that is not built in.
+        self._own: dict[str, Any] = {
+            "losses": dict(losses or {}), "ratio": ratio, "trusted_types": tuple(trusted_types),
+        }  # fmt: skip
         self.ledger = Ledger(name, self._policy, clock)
         self._studies: dict[str, Remembered] = {}
         #: Why this site last refused; only the name of a rule leaves, of some not even that.
@@ -149,11 +193,9 @@ class Source:
             self._rows,
             (),
             policy=self._policy,
-            losses=self._losses,
-            ratio=self._ratio,
-            trusted_types=self._trusted,
             tell_errors=self._tell_errors,
             clock=self.ledger.clock,
+            **self._own,
         )
 
     def __repr__(self) -> str:
@@ -241,7 +283,7 @@ class Source:
             The answer.
         """
         if isinstance(question, Brief):
-            if refused := self._refusals(question):
+            if refused := self._refusals(self._rows.of(question)):
                 raise refused[0]
             study = self._studies.setdefault(question.study, Remembered(question, question))
         else:
@@ -271,10 +313,11 @@ class Source:
                 "one_brief",
                 "This site answers one brief per study; give another study another name.",
             )
-        if refused := self._refusals(brief):
+        rows = self._rows.of(brief)
+        if refused := self._refusals(rows):
             raise refused[0]
         study = self._studies.setdefault(brief.study, Remembered(brief, brief))
-        report, study.work = self._measured(brief, in_reply_to)
+        report, study.work = self._measured(rows, in_reply_to)
         return report
 
     def _report_more(self, more: MoreCandidates, in_reply_to: str) -> RiskReport:
@@ -288,55 +331,35 @@ class Source:
         """
         study = self._reported(more)
         extended = study.with_round(more)
-        if refused := self._refusals(extended.design):
+        if refused := self._refusals(self._rows.of(extended.design)):
             raise refused[0]
         before, failed = len(study.design.candidates), self.failures
         brief = replace(study.brief, candidates=more.candidates)
-        report, _ = self._measured(brief, in_reply_to)
+        report, _ = self._measured(self._rows.of(brief), in_reply_to)
         self.failures = {**failed, **{before + k: text for k, text in self.failures.items()}}
         self._studies[more.study] = extended
         return replace(report, correlations=np.empty(0))  # they were told with the first
 
-    def _measured(self, brief: Brief, in_reply_to: str) -> tuple[RiskReport, Work]:
+    def _measured(self, rows: StudyRows, in_reply_to: str) -> tuple[RiskReport, Work]:
         """What this site tells of the candidates in a brief, and what that rests on.
 
         Parameters
         ----------
-        brief : Brief
+        rows : StudyRows
+            As the brief wants to see them.
         in_reply_to : str
             Hash of the question.
         """
-        work = self._prepared(brief)
+        work = prepare(rows, **self._own)
         self.failures = {i: text for path in work.paths for i, text in path.texts.items()}
         most = self._policy.max_row_share
         alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
         caps = largest_losses(work, alike) if alike > 1 else None
-        n_narrow = narrow_features(brief, work.rows.sd, Policy.min_sd_share)
+        n_narrow = narrow_features(rows.brief, rows.sd, Policy.min_sd_share)
         report = measure(work, in_reply_to, n_narrow, caps)
         if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
             report = replace(report, correlations=np.empty(0))
         return report, work
-
-    def _prepared(self, brief: Brief, at: int | None = None) -> Work:
-        """Rows and weights, and unless the model is given, models of every candidate or of one.
-
-        Parameters
-        ----------
-        brief : Brief
-        at : int, optional
-            Number of the one.
-        """
-        n_classes, model = len(brief.classes), None
-        numbers, candidates = [0], list[dict[str, Any]]([{}])  # a given model has no values
-        if brief.candidates:
-            numbers = [*range(len(brief.candidates))] if at is None else [at]
-            linear = brief.model.get("name") in LINEAR
-            grid = None if linear else agreed_grid(brief.sd, scale=brief.scale)
-            told = brief.model, [brief.candidates[k] for k in numbers]
-            model, candidates = instantiate(*told, n_classes, self._trusted, grid)
-        loss = loss_named(brief.loss, n_classes, self._losses)
-        chosen = dict(zip(numbers, candidates, strict=True))
-        return prepare(self._rows.of(brief), model, chosen, loss, self._ratio)
 
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
@@ -397,45 +420,23 @@ class Source:
         in_reply_to : str
             Hash of the examination.
         """
-        study = self._reported(asked)
-        brief = study.design
-        members = members_of(asked, brief)  # refuses what is not of the study
+        study, policy = self._reported(asked), self._policy
+        members = members_of(asked, study.design)  # refuses what is not of the study
         if asked.again:
-            check_second(asked, study.asked.get(asked.name) if brief.candidates else None)
+            check_second(asked, study.asked.get(asked.name) if study.brief.candidates else None)
         if study.asked.setdefault(remembered_as(asked), asked) != asked:
             raise PolicyError(
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",
             )
         work = self._chosen(study, asked.candidate)
-        found = self._examined(asked, members, brief, work)
-        if self._policy.min_cell_rows > 1 and self._tells_no_table(asked, found, study, work):
-            found = found.without_table()
-        return ExaminationReport(
-            study=asked.study, source=self.name, in_reply_to=in_reply_to, **vars(found)
-        )
-
-    def _examined(
-        self, asked: Examination, members: Sequence[FittedModel], brief: Brief, work: Work
-    ) -> Examined:
-        """What this site finds of a mixture.
-
-        Parameters
-        ----------
-        asked : Examination
-        members : sequence of FittedModel
-            Its models, opened.
-        brief : Brief
-        work : Work
-            Of the chosen candidate.
-        """
-        predict, policy = mixture_of(asked, members, work), self._policy
-        if policy.max_row_leverage < 1.0:
-            policy.check_leverage(largest_examined_share(work, predict, members))
-        return examine(brief, work, predict, asked, work.loss, policy.min_cell_rows)
+        report = examine(asked, members, work, policy, in_reply_to)
+        if policy.min_cell_rows > 1 and self._tells_no_table(asked, report, study, work):
+            report = replace(report, **NO_TABLE)
+        return report
 
     def _tells_no_table(
-        self, asked: Examination, found: Examined, study: Remembered, work: Work
+        self, asked: Examination, found: ExaminationReport, study: Remembered, work: Work
     ) -> bool:
         """Whether the study's one score table leaves with the other examination.
 
@@ -445,7 +446,7 @@ class Source:
         Parameters
         ----------
         asked : Examination
-        found : Examined
+        found : ExaminationReport
             What was found of it.
         study : Remembered
         work : Work
@@ -454,7 +455,7 @@ class Source:
             return bool(study.brief.candidates) and finds_useless(found, asked.weights)
         first = study.asked[Examination.name]
         assert isinstance(first, Examination)  # noqa: S101 - checked
-        before = self._examined(first, members_of(first, study.design), study.design, work)
+        before = examine(first, members_of(first, study.design), work, self._policy, "")
         return not before.reason and not finds_useless(before, first.weights)
 
     # The pieces -----------------------------------------------------------------------------
@@ -481,7 +482,7 @@ class Source:
             Its number.
         """
         if study.work is None or candidate not in study.work.candidates:
-            study.work = self._prepared(study.design, candidate)
+            study.work = prepare(self._rows.of(study.design), candidate, **self._own)
         return study.work.at(candidate)
 
     def row_weights(self, brief: Brief) -> Array:
@@ -492,7 +493,7 @@ class Source:
 
     def refusals(self, brief: Brief) -> list[PolicyError]:
         """Every rule of this site that refuses `brief`; `answer` stops at the first."""
-        return [self._explained(error, brief) for error in self._refusals(brief)]
+        return [self._explained(e, brief) for e in self._refusals(self._rows.of(brief))]
 
     def _explained(self, error: PolicyError, brief: Message) -> PolicyError:
         """A refusal with the likely reason, where rows here look unlike the target's by a unit.
@@ -522,12 +523,12 @@ class Source:
             for unit in self._rows.of(brief).other_units()
         ]
 
-    def _refusals(self, brief: Brief) -> list[PolicyError]:
+    def _refusals(self, rows: StudyRows) -> list[PolicyError]:
         """What the site's policy says to a brief, before anything is computed."""
-        rows = self._rows.of(brief)  # names a missing column
-        smallest = rows.n_rows // (brief.n_folds if brief.candidates else 1)
+        brief, n_rows = rows.brief, rows.n_rows
+        smallest = n_rows // (brief.n_folds if brief.candidates else 1)
         if brief.scheme != "cross-fit":
-            smallest = int(rows.n_rows * min(brief.shares))
-        train_rows = rows.n_rows if brief.refit else int(rows.n_rows * brief.shares[1])
+            smallest = int(n_rows * min(brief.shares))
+        train_rows = n_rows if brief.refit else int(n_rows * brief.shares[1])
         counts = rows.class_rows() if brief.classes else np.empty(0)
         return list(self._policy.refusals(brief, smallest, train_rows, rows.sd, counts))

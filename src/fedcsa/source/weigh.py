@@ -26,15 +26,7 @@ from fedcsa.core.batches import (
     known_moments,
     summarise,
 )
-from fedcsa.core.folds import (
-    Turn,
-    dealt_labels,
-    fold_key,
-    fold_labels,
-    generator_for,
-    group_labels,
-    turns,
-)
+from fedcsa.core.folds import Turn, dealt_labels, fold_key, fold_labels, generator_for, turns
 from fedcsa.core.table import MISSING_MARK
 from fedcsa.core.tilt import Tilt, fit_tilt
 from fedcsa.core.ulsif import ULSIF
@@ -363,9 +355,8 @@ class Folds:
         """Part of every row of a batch."""
         if self.dealt is not None:
             return self.dealt[batch.place]
-        if batch.groups is not None:
-            return group_labels(batch.groups, self.n_folds, self.key)
-        return fold_labels(batch.place.start, batch.place.stop, self.n_folds, self.key)
+        place = batch.place
+        return fold_labels(place.start, place.stop, self.n_folds, self.key, batch.groups)
 
 
 def folds_of(rows: StudyRows) -> Folds | None:

@@ -509,7 +509,7 @@ def _weight_problems(
     """
     most_rows = np.inf if said is None else float(said.n_rows)
     heaviest = 1.0 if said is None else said.largest_share
-    total, squares = float(told.sum_of("weight")), float(told.sum_of("weight_squares"))
+    total, squares = float(told.sums["weight"]), float(told.sums["weight_squares"])
     if not (0.0 < total <= SLACK) or (whole and total < 1.0 / SLACK):
         yield "weights that do not sum to one"
     if (rows[:, 4] > SLACK**2 * heaviest * rows[:, 3] + TINY_PRODUCT).any():
@@ -528,18 +528,18 @@ def _weight_problems(
 
 def _class_problems(told: Told) -> Iterator[str]:
     """Sums agree with the cells, and with each other by Cauchy and Schwarz."""
-    w = float(told.sum_of("weight"))
-    brier, log_loss = float(told.sum_of("brier")), float(told.sum_of("log_loss"))
+    w = float(told.sums["weight"])
+    brier, log_loss = float(told.sums["brier"]), float(told.sums["log_loss"])
     most = w if told.design.n_classes == 2 else 2.0 * w
     if not 0.0 <= brier <= SLACK * most or not 0.0 <= log_loss <= -SLACK * np.log(LOG_FLOOR) * w:
         yield "impossible losses"
     for c in told.design.classes:
-        events, squares = float(told.sum_of("events", c)), float(told.sum_of("event_squares", c))
+        events, squares = float(told.sums[f"events_{c}"]), float(told.sums[f"event_squares_{c}"])
         _, wy, wp = told.table_of(c)
-        for total, cells in ((events, wy), (float(told.sum_of("expected", c)), wp)):
+        for total, cells in ((events, wy), (float(told.sums[f"expected_{c}"]), wp)):
             if not total / SLACK - TINY_PRODUCT <= cells.sum() <= SLACK * total + TINY_PRODUCT:
                 yield "cells that do not sum to their total"
-        if not 0.0 <= squares <= SLACK * float(told.sum_of("weight_squares")) or (
+        if not 0.0 <= squares <= SLACK * float(told.sums["weight_squares"]) or (
             squares > SLACK * events
         ):
             yield "impossible squares of weights"
@@ -548,7 +548,7 @@ def _class_problems(told: Told) -> Iterator[str]:
 def _number_problems(told: Told) -> Iterator[str]:
     """The same for an outcome of numbers."""
     w, y, yy, p, pp, py, absolute, squared = (
-        float(told.sum_of(name)) for name in NUMBER_SUMS if name != "weight_squares"
+        float(told.sums[name]) for name in NUMBER_SUMS if name != "weight_squares"
     )
     size = yy + pp + 2.0 * abs(py)
     for first, second in ((y, yy), (p, pp), (absolute, squared)):

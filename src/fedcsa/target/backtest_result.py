@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedcsa.core.arrays import Array, bdtrc
-from fedcsa.core.folds import fold_key, fold_labels, generator_for, group_labels
+from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.measures import (
     NOT_ESTIMABLE,
     from_link,
@@ -148,9 +148,7 @@ def score_sums(
     X, y, p = rows
     n, d = X.shape
     key = fold_key(generator_for(plan.seed, source, "jackknife"))
-    labels = fold_labels(0, n, JACKKNIFE_GROUPS, key)
-    if patients is not None:
-        labels = group_labels(patients, JACKKNIFE_GROUPS, key)
+    labels = fold_labels(0, n, JACKKNIFE_GROUPS, key, patients)
     inside = None
     if plan.subgroups:
         inside = members_of_subgroups(plan.subgroups, plan.features, X, np.zeros(d), np.ones(d))

@@ -451,19 +451,19 @@ def recalibrated(told: Told, line: tuple[float, float]) -> Told:
             k = names.index(name)
             exact[k] = max(exact[k] + becomes[k] - was[k], 0.0)
         return Told(told.design, (cells[1],), told.ends, exact)
-    weight, y, p, p2, py = (told.sum_of(n) for n in ("weight", "y", "p", "p_squares", "products"))
+    weight, y, p, p2, py = (told.sums[n] for n in ("weight", "y", "p", "p_squares", "products"))
     apart = intercept * weight + (slope - 1.0) * p  # Σ w (p' − p)
     with_p = intercept * p + (slope - 1.0) * p2  # Σ w (p' − p) p
     with_y = intercept * y + (slope - 1.0) * py
     squares = intercept * apart + (slope - 1.0) * with_p  # Σ w (p' − p)²
-    squared = max(float(told.sum_of("squared") + 2.0 * (with_p - with_y) + squares), 0.0)
-    ratio = np.sqrt(squared / max(float(told.sum_of("squared")), SMALLEST))
+    squared = max(float(told.sums["squared"] + 2.0 * (with_p - with_y) + squares), 0.0)
+    ratio = np.sqrt(squared / max(float(told.sums["squared"]), SMALLEST))
     changed = {
         "p": p + apart,
         "p_squares": p2 + 2.0 * with_p + squares,
         "products": py + with_y,
         "squared": squared,
-        "absolute": told.sum_of("absolute") * ratio,
+        "absolute": told.sums["absolute"] * ratio,
     }
     for name, value in changed.items():
         exact[names.index(name)] = value
