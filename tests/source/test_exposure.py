@@ -17,6 +17,7 @@ from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source import exposure
 from fedcsa.source.exposure import fit_unexposed, largest_losses, outcome_shares, variance_shares
+from fedcsa.source.fits import RowFits
 from fedcsa.source.measure import fit_chosen, held_out_losses, measure, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
@@ -49,7 +50,9 @@ def exposed(X, y, candidate, **options):
 
 def shares_in(work, candidate, model):
     """Of a model that a recipe of another library has fitted."""
-    return outcome_shares(replace(work, model=None, chosen=candidate), model)
+    own = work.fits
+    fits = RowFits(own.rows, own.weighing, own.folds, None, own.turns, own.sent)
+    return outcome_shares(replace(work, fits=fits, chosen=candidate), model)
 
 
 def by_the_formula(work, candidate):

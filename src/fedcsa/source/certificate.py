@@ -33,7 +33,7 @@ from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf, rows_p
 from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import exposures
-from fedcsa.source.fits import Job, fits_of
+from fedcsa.source.fits import Job
 from fedcsa.source.measure import Work
 from fedcsa.source.weigh import Batch, Folds, StudyRows
 
@@ -145,8 +145,8 @@ def certify(report: ModelReport, fitted: FittedModel, work: Work) -> Certificate
     """
     brief = work.rows.brief
     model = report.held if report.is_held else _as_it_arrives(report, brief)
-    folds, models = _without_folds(brief, work)
-    loss, reference, n_rows = _membership(brief, work, model, models, folds)
+    folds, models = _without_folds(work)
+    loss, reference, n_rows = _membership(work, model, models, folds)
     held = _own_values(report, fitted, work.rows)
     smallest = None if report.is_held else _smallest_leaf(model, work.rows)
     per_row = count_parameters(report.arrays) / max(report.n_rows, 1)
@@ -249,13 +249,12 @@ def _numbers(value: object) -> list[float]:
 
 
 def _membership(
-    brief: Brief, work: Work, model: FittedModel, models: Sequence[FittedModel], folds: Folds
+    work: Work, model: FittedModel, models: Sequence[FittedModel], folds: Folds
 ) -> tuple[Attack | None, Attack | None, int]:
     """What the two attacks reach, and on how many rows.
 
     Parameters
     ----------
-    brief : Brief
     work : Work
     model : FittedModel
     models : sequence of FittedModel
@@ -264,7 +263,7 @@ def _membership(
     """
     if not models:
         return None, None, 0
-    look = _looker(brief, model, models, folds, _sample(brief, work))
+    look = _looker(work.rows.brief, model, models, folds, _sample(work))
     found = list(in_order(look, work.rows))
     inside, outside, moved, variance = np.concatenate(found, axis=1)
     return loss_attack(inside, outside), reference_attack(moved, variance), len(inside)
@@ -310,16 +309,10 @@ def _looker(
     return look
 
 
-def _sample(brief: Brief, work: Work) -> _Sample:
-    """Which rows to try the attacks on: one of so many neighbours, drawn by a keyed hash.
-
-    Parameters
-    ----------
-    brief : Brief
-    work : Work
-    """
+def _sample(work: Work) -> _Sample:
+    """Which rows to try the attacks on: one of so many neighbours, drawn by a keyed hash."""
     step = -(-work.rows.n_rows // MOST_ROWS)
-    key = fold_key(generator_for(brief.seed, work.rows.source, "certificate"))
+    key = fold_key(generator_for(work.rows.brief.seed, work.rows.source, "certificate"))
 
     def picked(batch: Batch) -> NDArray[np.bool_]:
         chosen: NDArray[np.bool_] = fold_labels(batch.place.start, batch.place.stop, step, key) == 0
@@ -328,42 +321,40 @@ def _sample(brief: Brief, work: Work) -> _Sample:
     return picked
 
 
-def _without_folds(brief: Brief, work: Work) -> tuple[Folds, Sequence[FittedModel]]:
+def _without_folds(work: Work) -> tuple[Folds, Sequence[FittedModel]]:
     """Models without every fold, the report's own or fitted anew; none if one is missing.
 
     Parameters
     ----------
-    brief : Brief
     work : Work
         Of the chosen candidate alone.
     """
-    folds, sent = work.folds, work.sent
-    assert folds is not None and sent is not None and work.model  # noqa: S101, PT018 - it is sent
-    if brief.scheme != "cross-fit":
-        folds = _folds_inside(brief, work, folds, sent.parts)
-        fits = fits_of(work.rows, work.weighing, folds, work.model, [work.chosen])
+    fits = work.fits
+    assert fits is not None  # noqa: S101 - the model is sent
+    folds = fits.folds
+    if work.rows.brief.scheme != "cross-fit":
+        folds = _folds_inside(work, folds, fits.sent.parts)
         last = work.weighing.n_columns - 1
         jobs = [Job(t.train, last, f"certificate-{k}") for k, t in enumerate(folds.turns)]
-        paths: Sequence[Path] = fits.paths(jobs, [work.chosen])
+        paths: Sequence[Path] = replace(fits, folds=folds).paths(jobs, [work.chosen])
     else:
         paths = work.turn_paths()
     models = [path.models[0] for path in paths if path.models[0] is not None]
     return folds, models if len(models) >= max(FEWEST_FOLDS, len(paths)) else ()
 
 
-def _folds_inside(brief: Brief, work: Work, folds: Folds, parts: Sequence[int]) -> Folds:
+def _folds_inside(work: Work, folds: Folds, parts: Sequence[int]) -> Folds:
     """Folds of the rows in `parts`, on which the model was fitted; all others are in none.
 
     Parameters
     ----------
-    brief : Brief
     work : Work
     folds : Folds
         Of the study.
     parts : sequence of int
         Of them.
     """
-    key = fold_key(generator_for(brief.seed, work.rows.source, "certificate-folds"))
+    key = fold_key(generator_for(work.rows.brief.seed, work.rows.source, "certificate-folds"))
     own = Folds(turns("cross-fit", OWN_FOLDS), OWN_FOLDS, key)
     labels = [
         np.where(np.isin(folds.labels(batch), parts), own.labels(batch), OWN_FOLDS)

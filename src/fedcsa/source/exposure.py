@@ -33,10 +33,10 @@ from fedcsa.errors import PolicyError
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
-from fedcsa.models.model import LinearRegression, Path
+from fedcsa.models.model import Path
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
-from fedcsa.source.fits import fits_of
+from fedcsa.source.fits import LinearFits
 from fedcsa.source.measure import Work, fit_chosen, held_out_losses, rows_at_a_time
 from fedcsa.source.weigh import Batch, over_blocks
 
@@ -103,13 +103,12 @@ def _fit_without(work: Work, out: NDArray[np.bool_]) -> Path:
     work : Work
     out : array of bool of shape (rows,)
     """
-    folds = work.folds
-    assert folds is not None and work.model is not None  # noqa: S101, PT018 - there was a model
+    assert work.fits is not None  # noqa: S101 - there was a model
+    folds = work.fits.folds
     labels = np.concatenate([folds.labels(batch) for batch in work.rows])
     dealt = np.where(out, folds.n_folds, labels).astype(np.int16)
     inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
-    fits = fits_of(work.rows, work.weighing, inside, work.model, [work.chosen])
-    return fit_chosen(replace(work, fits=fits))
+    return fit_chosen(replace(work, fits=replace(work.fits, folds=inside)))
 
 
 def exposures(work: Work, model: FittedModel) -> Array:
@@ -204,9 +203,9 @@ def _leverages(work: Work, model: LinearModel | DesignModel) -> Array:
         return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
 
     def penalty(total: float) -> float:
-        if not isinstance(work.model, LinearRegression):
+        if not isinstance(work.fits, LinearFits):
             return 0.0
-        return float(work.model.penalties([work.chosen], total)[0])
+        return float(work.fits.model.penalties([work.chosen], total)[0])
 
     shares = _shares_in_span(work, rooted, penalty)
     if model.link == "identity":
@@ -376,11 +375,12 @@ def _training_weights(work: Work, batch: Batch) -> Array:
     work : Work
     batch : Batch
     """
-    assert work.folds is not None and work.sent is not None  # noqa: S101, PT018 - there is a model
-    taken = np.isin(work.folds.labels(batch), work.sent.parts)
+    assert work.fits is not None  # noqa: S101 - there is a model
+    sent = work.fits.sent
+    taken = np.isin(work.fits.folds.labels(batch), sent.parts)
     if work.left_out is not None:
         taken &= ~work.left_out[batch.place]
-    weights: Array = work.weighing.training(batch)[:, work.sent.column]
+    weights: Array = work.weighing.training(batch)[:, sent.column]
     weights = weights ** work.chosen.get(RATIO_POWER, 0.0)
     return taken * weights
 

@@ -50,12 +50,26 @@ class Job:
 
 @dataclass(frozen=True)
 class RowFits:
-    """Fits of a model that needs its rows in memory."""
+    """Fits of a model that needs its rows in memory.
+
+    Attributes
+    ----------
+    rows : StudyRows
+    weighing : Weighing
+    folds : Folds
+    model : Model
+    turns : sequence of Job
+        The fits whose models are judged: one without each turn's part.
+    sent : Job
+        That of the model that is sent.
+    """
 
     rows: StudyRows = field(repr=False)
     weighing: Weighing = field(repr=False)
     folds: Folds = field(repr=False)
     model: Model
+    turns: Sequence[Job] = field(repr=False)
+    sent: Job = field(repr=False)
 
     def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
         """Every candidate, once for every job.
@@ -190,10 +204,8 @@ class LinearFits:
 
     Attributes
     ----------
-    model : LinearRegression
-    rows : StudyRows
-    weighing : Weighing
-    folds : Folds
+    rows, weighing, folds, model, turns, sent
+        As of `RowFits`.
     kinds : sequence of (int, float)
         Column and power γ of the training weights t^γ; first without a power, where the column
         is 0.
@@ -201,10 +213,12 @@ class LinearFits:
         Taken off x and y before they are multiplied, so that no digits cancel.
     """
 
-    model: LinearRegression
     rows: StudyRows = field(repr=False)
     weighing: Weighing = field(repr=False)
     folds: Folds = field(repr=False)
+    model: LinearRegression
+    turns: Sequence[Job] = field(repr=False)
+    sent: Job = field(repr=False)
     kinds: Sequence[tuple[int, float]]
     shift: Array = field(repr=False)
 
@@ -301,8 +315,11 @@ def fits_of(
     candidates : sequence of Candidate
         Whose powers of the training weights are needed.
     """
+    last = weighing.n_columns - 1  # all turns share one column, or each has its own
+    turns = [Job(t.train, min(k, last), f"model-{k}") for k, t in enumerate(folds.turns)]
+    sent = Job(range(folds.n_folds), last, "model-refit") if rows.brief.refit else turns[0]
     if not isinstance(model, LinearRegression):
-        return RowFits(rows, weighing, folds, model)
+        return RowFits(rows, weighing, folds, model, turns, sent)
     first = next(iter(rows))
     columns = np.column_stack([first.seen, first.y])
     # About the means; a constant column as a whole. A line through the origin stays there.
@@ -313,4 +330,4 @@ def fits_of(
     # Without a power, sums are counts.
     powers = sorted({0.0, *(candidate.get(RATIO_POWER, 0.0) for candidate in candidates)})
     kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
-    return LinearFits(model, rows, weighing, folds, kinds, shift)
+    return LinearFits(rows, weighing, folds, model, turns, sent, kinds, shift)

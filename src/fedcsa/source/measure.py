@@ -32,10 +32,9 @@ from fedcsa.models.description import LINEAR, Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate
-from fedcsa.source.fits import Fits, Job, LinearFits, fits_of
+from fedcsa.source.fits import Fits, LinearFits, fits_of
 from fedcsa.source.weigh import (
     Batch,
-    Folds,
     RatioWeighing,
     StudyRows,
     TableWeighing,
@@ -61,22 +60,14 @@ class Work:
     Attributes
     ----------
     rows : StudyRows
-    model : Model or None
-        What fits; None if the study's model is given.
     candidates : mapping of int to Candidate
         By their numbers in the study; a given model is one without values.
     loss : Loss
     weighing : Weighing
-    folds : Folds or None
-        None where outcomes are too few to judge a model.
-    turns : sequence of Job
-        The fits whose models are judged: one without each turn's part.
-    sent : Job or None
-        That of the model that is sent.
     fits : Fits or None
-        None without folds.
+        None if the study's model is given, or where outcomes are too few to judge one.
     paths : sequence of Path
-        Of every turn; none without folds. They hold models only if these are linear.
+        Of every turn; none without fits. They hold models only if these are linear.
     outputs : array of shape (candidates, rows) or (candidates, rows, classes), or None
         What other models predict for rows that they have not seen.
     left_out : array of bool of shape (rows,), or None
@@ -86,13 +77,9 @@ class Work:
     """
 
     rows: StudyRows = field(repr=False)
-    model: Model | None
     candidates: Mapping[int, Candidate]
     loss: Loss = field(repr=False)
     weighing: Weighing = field(repr=False)
-    folds: Folds | None = field(default=None, repr=False)
-    turns: Sequence[Job] = field(default=(), repr=False)
-    sent: Job | None = field(default=None, repr=False)
     fits: Fits | None = field(default=None, repr=False)
     paths: Sequence[Path] = field(default=(), repr=False)
     outputs: Array | None = field(default=None, repr=False)
@@ -114,7 +101,7 @@ class Work:
         """Models of the one candidate, one without each part: kept, or fitted again."""
         if self.outputs is None or self.fits is None:
             return self.paths
-        return self.fits.paths(self.turns, [self.chosen])
+        return self.fits.paths(self.fits.turns, [self.chosen])
 
 
 def prepare(
@@ -161,18 +148,14 @@ def prepare(
             "all but one; its rows do not suffice. Leave it out or use fewer folds."
         )
     candidates = dict(zip(numbers, every, strict=True))
-    work = Work(rows, model, candidates, loss, weighing, folds)
     if model is None or folds is None:
-        return work
-    last = weighing.n_columns - 1  # all turns share one column, or each has its own
-    turns = [Job(t.train, min(k, last), f"model-{k}") for k, t in enumerate(folds.turns)]
-    sent = Job(range(folds.n_folds), last, "model-refit") if brief.refit else turns[0]
-    fits = fits_of(rows, weighing, folds, model, every)
-    work = replace(work, turns=turns, sent=sent, fits=fits)
+        return Work(rows, candidates, loss, weighing)
+    fits, outputs = fits_of(rows, weighing, folds, model, every), None
     if isinstance(fits, LinearFits):
-        return replace(work, paths=fits.paths(turns, every))
-    outputs, paths = fits.held_out(turns, every)
-    return replace(work, paths=paths, outputs=outputs)
+        paths = fits.paths(fits.turns, every)
+    else:
+        outputs, paths = fits.held_out(fits.turns, every)
+    return Work(rows, candidates, loss, weighing, fits, paths, outputs)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
@@ -195,9 +178,9 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
 
 def fit_chosen(work: Work) -> Path:
     """The model that is sent, as a path of one."""
-    if work.fits is None or work.sent is None:
+    if work.fits is None:
         return Path((None,))
-    [path] = work.fits.paths([work.sent], [work.chosen])
+    [path] = work.fits.paths([work.fits.sent], [work.chosen])
     return path
 
 
@@ -225,10 +208,10 @@ def measure(
     total = sums.total  # of the rows that are judged: 1, but for a split
     ess = total**2 / sums.squares if total > 0.0 else 0.0
     risk, variance = sums.mean.copy(), np.zeros(n_candidates)
-    if work.folds is not None and total > 0.0:
+    if work.fits is not None and total > 0.0:
         variance = sampling_variance(sums.spread / total, sums.squared_spread / total**2, ess)
     failed = {**sums.failed, **{i: name for p in work.paths for i, name in p.failures.items()}}
-    if work.folds is None:
+    if work.fits is None:
         failed = dict.fromkeys(range(n_candidates), "TooFewOutcomes")
     risk[[*failed]], variance[[*failed]] = 0.0, 0.0
     before, weighted = sums.before / work.rows.n_rows, work.weighing.total > 0.0
@@ -242,7 +225,7 @@ def measure(
         in_reply_to=in_reply_to,
         n_rows=work.rows.n_rows,
         n_judged=sums.n_judged,
-        n_folds=0 if work.folds is None else work.folds.n_folds,
+        n_folds=0 if work.fits is None else work.fits.folds.n_folds,
         effective_rows=ess if weighted else 0.0,
         largest_share=sums.largest / total if ess and weighted else 0.0,
         difference_before=before,
@@ -384,14 +367,15 @@ def held_out_losses(work: Work, batch: Batch) -> tuple[Array, NDArray[np.intp], 
     Parameters
     ----------
     work : Work
-        Of all candidates. Without folds, all losses are 0.
+        Of all candidates. Without fits, all losses are 0.
     batch : Batch
     """
     n_candidates, failed = len(work.rows.brief.candidates), dict[int, str]()
-    if work.folds is None:
+    if work.fits is None:
         return np.zeros((len(batch.y), n_candidates)), np.arange(len(batch.y)), failed
-    labels = work.folds.labels(batch)
-    parts = [np.flatnonzero(labels == turn.judge) for turn in work.folds.turns]
+    folds = work.fits.folds
+    labels = folds.labels(batch)
+    parts = [np.flatnonzero(labels == turn.judge) for turn in folds.turns]
     rows = np.concatenate(parts)
     X, y = np.take(batch.seen.T, rows, axis=1).T, batch.y[rows]
     losses = np.empty((len(rows), n_candidates))

@@ -147,7 +147,7 @@ def _held_out(work: Work, batch: Batch) -> Array:
     Parameters
     ----------
     work : Work
-        With folds, of one candidate: a source without them has no weight.
+        With fits, of one candidate: a source without them has no weight.
     batch : Batch
     """
     if batch.given is not None:
@@ -156,10 +156,11 @@ def _held_out(work: Work, batch: Batch) -> Array:
     if work.outputs is not None:
         own: Array = work.outputs[0, batch.place]
         return own
-    assert work.folds is not None  # noqa: S101 - see above
-    labels = work.folds.labels(batch)
+    assert work.fits is not None  # noqa: S101 - see above
+    folds = work.fits.folds
+    labels = folds.labels(batch)
     found: Array | None = None
-    for turn, path in zip(work.folds.turns, work.paths, strict=True):
+    for turn, path in zip(folds.turns, work.paths, strict=True):
         here, [model] = np.flatnonzero(labels == turn.judge), path.models
         if len(here) and model is not None:
             output = model.predict(batch.seen[here])

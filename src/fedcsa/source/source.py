@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import Batches, one_blas_thread
+from fedcsa.core.batches import BandedBatches, Batches, one_blas_thread
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
@@ -183,7 +183,9 @@ class Source:
             As for the class.
         """
         policy = policy or Policy()
-        read = SiteRows.in_batches(name, rows, policy.count_band)
+        if policy.count_band > 1:
+            rows = BandedBatches(rows, policy.count_band)
+        read = SiteRows(name, rows)
         return cls(name, read, (), policy=policy, trusted_types=trusted_types, clock=clock)
 
     def anew(self) -> Source:

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedcsa.core.arrays import Array, as_matrix, as_outcome, in_bands
 from fedcsa.core.batches import (
     CACHED_ROWS,
-    BandedBatches,
     Batches,
     HeldBatches,
     in_order,
@@ -257,19 +256,6 @@ class SiteRows:
             )
         kept = in_bands(n, band)
         return cls(source, HeldBatches(columns, matrix[:kept], np.zeros(kept)), outcome[:kept])
-
-    @classmethod
-    def in_batches(cls, source: str, rows: Batches, band: int) -> SiteRows:
-        """Rows that are read anew for every pass and never held, in a multiple of `band`.
-
-        Parameters
-        ----------
-        source : str
-        rows : Batches
-        band : int
-            The last few rows beyond a multiple of it are left out.
-        """
-        return cls(source, rows if band == 1 else BandedBatches(rows, band))
 
     def __repr__(self) -> str:
         return "rows in batches" if self.y is None else f"{len(self.y)} rows"
