@@ -254,9 +254,9 @@ def test_held_out_predictions_are_those_of_models_fitted_again(monkeypatch):
     kept = []
     original = fits.RowFits.held_out
 
-    def watched(self, jobs, candidates, workers=None):
-        found = original(self, jobs, candidates, workers)
-        kept.append((self, jobs, candidates, found))
+    def watched(self, candidates):
+        found = original(self, candidates)
+        kept.append((self, candidates, found))
         return found
 
     monkeypatch.setattr(fits.RowFits, "held_out", watched)
@@ -264,10 +264,10 @@ def test_held_out_predictions_are_those_of_models_fitted_again(monkeypatch):
     FedCSA(LogisticRegression(), candidates={"C": [0.1, 1.0]}, random_state=1).fit(
         sources, site(60, 0)[0]
     )
-    for own, jobs, candidates, (outputs, paths) in kept:
+    for own, candidates, (outputs, paths) in kept:
         whole = own.rows.whole()
         labels = own.folds.labels(whole)
-        again = own.paths(jobs, candidates)
+        again = own.paths(own.turns, candidates)
         for turn, path, told in zip(own.folds.turns, again, paths, strict=True):
             here = labels == turn.judge
             assert (told.models, told.n_rows) == ((), path.n_rows)

@@ -191,40 +191,28 @@ def fit_tilt(
     first = next(coming)
     if next(islice(coming, BATCHES_TO_START - 2, None), None) is not None:
         start = fit_tilt([first], flags, correlations, base, blocks).coefficients
-    at = passing(start)
+    at, value, slope = passing(start)
     for _ in range(MOST_STEPS):
         mean = at.moments[0, 1:]
         curvature = at.moments[1:, 1:] - np.outer(mean, mean)
         curvature[np.diag_indices_from(curvature)] += 2.0 * TILT_PENALTY
-        step = np.linalg.solve(curvature, at.slope)
-        gain = float(at.slope @ step)
+        step = np.linalg.solve(curvature, slope)
+        gain = float(slope @ step)
         if not gain > SMALLEST_GAIN:
             break
         length = 1.0
         while True:
-            trial = passing(at.coefficients - length * step)
-            if trial.value <= at.value - 1e-4 * length * gain or length < SHORTEST_STEP:
+            trial, lower, flatter = passing(at.coefficients - length * step)
+            if lower <= value - 1e-4 * length * gain or length < SHORTEST_STEP:
                 break
             # Where only rounding is left to gain, the value cannot tell; the slope can.
-            if gain < 1e-10 and np.abs(trial.slope).max() <= np.abs(at.slope).max():
+            if gain < 1e-10 and np.abs(flatter).max() <= np.abs(slope).max():
                 break
             length /= 2.0
         if length < SHORTEST_STEP:
             break
-        at = trial
-    return Tilt(flags, correlations, at.coefficients, at.log_total, at.n_rows, at.moments)
-
-
-@dataclass(frozen=True)
-class _Point:
-    """The objective with its derivatives at one λ."""
-
-    coefficients: Array
-    n_rows: int
-    log_total: float
-    moments: Array  # Σ w (1, C)(1, C)ᵀ
-    value: float  # log mean exp(λᵀC) + 10⁻³|λ|²
-    slope: Array
+        at, value, slope = trial, lower, flatter
+    return at
 
 
 #: Number of rows, the largest exponent, and Σ exp(λᵀC − largest) (1, C)(1, C)ᵀ.
@@ -238,8 +226,8 @@ def _point(
     correlations: Array | None,
     base: Array | None,
     blocks: Callable[[Any], Iterable[Array]],
-) -> _Point:
-    """The objective with its derivatives at one λ, by one pass.
+) -> tuple[Tilt, float, Array]:
+    """The weights at one λ, the objective there and its slope, by one pass.
 
     Parameters
     ----------
@@ -271,7 +259,7 @@ def _point(
     penalty = TILT_PENALTY * float(coefficients @ coefficients)
     value = log_total - float(np.log(n_rows)) + penalty
     slope = moments[0, 1:] + 2.0 * TILT_PENALTY * coefficients
-    return _Point(coefficients, n_rows, log_total, moments, value, slope)
+    return Tilt(flags, correlations, coefficients, log_total, n_rows, moments), value, slope
 
 
 def _added(a: _Sums, b: _Sums) -> _Sums:

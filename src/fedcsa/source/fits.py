@@ -109,18 +109,8 @@ class RowFits:
         own = ratios[train, job.column]
         return self.model.fit(whole.seen[train], whole.y[train], own, candidates, rng)
 
-    def held_out(
-        self, jobs: Sequence[Job], candidates: Sequence[Candidate], workers: int | None = None
-    ) -> tuple[Array, list[Path]]:
+    def held_out(self, candidates: Sequence[Candidate]) -> tuple[Array, list[Path]]:
         """What every candidate predicts for rows that it has not seen, by fits on all cores.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-            One a turn.
-        candidates : sequence of Candidate
-        workers : int, optional
-            Processes; by default one a core.
 
         Returns
         -------
@@ -135,7 +125,7 @@ class RowFits:
         keys, known = [self._key(candidate) for candidate in candidates], self.rows.judged
         fresh = [index for index, key in enumerate(keys) if key not in known]
 
-        whole = self.rows.whole()
+        jobs, whole = self.turns, self.rows.whole()
         labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
         judged = [np.flatnonzero(labels == turn.judge) for turn in self.folds.turns]
         classes = [self.model.n_classes] if self.model.n_classes else []
@@ -152,8 +142,7 @@ class RowFits:
                     outputs[index, judged[k]] = output
             return json.dumps([failure, path.texts.get(0, ""), path.warned, path.n_rows])
 
-        if not can_be_forked(self.model, candidates):
-            workers = 1
+        workers = None if can_be_forked(self.model, candidates) else 1
         said = [*map(json.loads, on_all_cores(task, len(fresh) * len(jobs), workers))]
         told: dict[int, list[Any]] = {}
         for place, index in enumerate(fresh):

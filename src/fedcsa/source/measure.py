@@ -154,7 +154,7 @@ def prepare(
     if isinstance(fits, LinearFits):
         paths = fits.paths(fits.turns, every)
     else:
-        outputs, paths = fits.held_out(fits.turns, every)
+        outputs, paths = fits.held_out(every)
     return Work(rows, candidates, loss, weighing, fits, paths, outputs)
 
 
