@@ -8,7 +8,7 @@ rounded to a few digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -413,27 +413,27 @@ def score_problem(
     shapes = (n, len(design.sum_names)), (n + design.n_subgroups, columns)
     if (sums.shape, variances.shape) != shapes:
         return "sums or variances of another study"
-    if wrong := next(_table_problems(table, design), None):
+    if wrong := _table_problem(table, design):
         return wrong
     told = told_by(design, table, sums)
     untold = [s for s in range(n) if s not in told]
     silent = [*untold, *(s + design.n_subgroups for s in untold)]
     if sums[untold].any() or (variances[silent] != NOT_ESTIMABLE).any():
         return "numbers of a subgroup without a table"
-    of_sums = _class_problems if design.n_classes else _number_problems
+    of_sums = _class_problem if design.n_classes else _number_problem
     for s, part in told.items():
         rows = table[table[:, 0] == s]
         wrong = (
-            next(_weight_problems(rows, part, said, whole=s == 0), None)
-            or next(of_sums(part), None)
-            or (next(_part_problems(told[0], part), None) if s else None)
+            _weight_problem(rows, part, said, whole=s == 0)
+            or of_sums(part)
+            or (_part_problem(told[0], part) if s else None)
         )
         if wrong:
             return wrong
     return _variance_problem(variances, told, design)
 
 
-def _table_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
+def _table_problem(table: Array, design: ScoreDesign) -> str | None:
     """What cannot be of the cells of a table: their places, then the numbers in them.
 
     Parameters
@@ -442,26 +442,26 @@ def _table_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
     design : ScoreDesign
     """
     if table.shape[1] != len(TABLE_COLUMNS) or (table[:, :4] != np.floor(table[:, :4])).any():
-        yield "cells that are not whole numbers"
+        return "cells that are not whole numbers"
     places = [tuple(place) for place in table[:, :3]]
     if places != sorted(set(places)):
-        yield "cells out of order"
+        return "cells out of order"
     told = {place[0] for place in places}
     if 0.0 not in told or not told <= set(range(design.n_subgroups + 1)):
-        yield "cells of unknown subgroups"
+        return "cells of unknown subgroups"
     if {place[1] for place in places} != set(design.classes):
-        yield "cells of unknown classes"
+        return "cells of unknown classes"
     for s in told:
         for c in design.classes:
             ends = table[(table[:, 0] == s) & (table[:, 1] == c), 2]
             if not len(ends) or ends[0] < 0 or ends[-1] != design.n_bins - 1:
-                yield "cells that leave bins out"
+                return "cells that leave bins out"
     previous = np.concatenate([[-1.0], table[:-1, 2]])
     fresh = np.concatenate([[True], (table[1:, :2] != table[:-1, :2]).any(axis=1)])
     first, last = np.where(fresh, 0, previous + 1).astype(np.intp), table[:, 2].astype(int)
     rows, w, wy, wp = table[:, 3:].T
     if (rows < 0.0).any() or (w < 0.0).any() or (table[rows == 0.0, 4:] != 0.0).any():
-        yield "cells with impossible counts"
+        return "cells with impossible counts"
     floor, ceiling = (0.0, 1.0) if design.n_classes else (-np.inf, np.inf)
     edges = np.concatenate([[floor], design.edges, [ceiling]])
     lower, upper = edges[first], edges[last + 1]
@@ -469,12 +469,13 @@ def _table_problems(table: Array, design: ScoreDesign) -> Iterator[str]:
     slack = ROUNDED_SUMS * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
     slack += rows * _LAST_DIGIT * (1.0 + np.abs(mean)) / np.where(some, w, 1.0)
     if (some & ((mean < lower - slack) | (mean > upper + slack))).any():
-        yield "predictions outside their cell"
+        return "predictions outside their cell"
     if design.n_classes and ((wy < 0.0) | (wy > SLACK * w)).any():
-        yield "more events than rows"
+        return "more events than rows"
+    return None
 
 
-def _part_problems(everybody: Told, part: Told) -> Iterator[str]:
+def _part_problem(everybody: Told, part: Told) -> str | None:
     """Cells of a subgroup are unions of everybody's, and have no more weight.
 
     Parameters
@@ -483,17 +484,15 @@ def _part_problems(everybody: Told, part: Told) -> Iterator[str]:
     """
     for of_all, ends in zip(everybody.ends, part.ends, strict=True):
         if not np.isin(ends, of_all).all():
-            yield "cells of a subgroup that are not everybody's"
-            return
+            return "cells of a subgroup that are not everybody's"
     rest = complement(everybody, part)
     for cells, whole in zip(rest.cells, everybody.cells, strict=True):
         if (cells[:, 0] < -ROUNDED_SUMS * whole[:, 0].max()).any():
-            yield "a subgroup heavier than everybody"
+            return "a subgroup heavier than everybody"
+    return None
 
 
-def _weight_problems(
-    rows: Array, told: Told, said: RiskReport | None, *, whole: bool
-) -> Iterator[str]:
+def _weight_problem(rows: Array, told: Told, said: RiskReport | None, *, whole: bool) -> str | None:
     """No more rows than the source has, and no more weight than they can carry.
 
     Parameters
@@ -511,41 +510,43 @@ def _weight_problems(
     heaviest = 1.0 if said is None else said.largest_share
     total, squares = float(told.sums["weight"]), float(told.sums["weight_squares"])
     if not (0.0 < total <= SLACK) or (whole and total < 1.0 / SLACK):
-        yield "weights that do not sum to one"
+        return "weights that do not sum to one"
     if (rows[:, 4] > SLACK**2 * heaviest * rows[:, 3] + TINY_PRODUCT).any():
-        yield "cells heavier than their rows"
+        return "cells heavier than their rows"
     for c in told.design.classes:
         here = rows[rows[:, 1] == c]
         if here[:, 3].sum() > SLACK * most_rows:
-            yield "more rows than the source has"
+            return "more rows than the source has"
         if not total / SLACK <= here[:, 4].sum() <= SLACK * total:
-            yield "cells that do not sum to their total"
+            return "cells that do not sum to their total"
     # (Σw)²/n ≤ Σw² ≤ max w · Σw
     counted = float(rows[rows[:, 1] == told.design.classes[0], 3].sum())
     if not total**2 / SLACK**3 <= squares * counted or squares > SLACK**2 * heaviest * total:
-        yield "impossible squares of weights"
+        return "impossible squares of weights"
+    return None
 
 
-def _class_problems(told: Told) -> Iterator[str]:
+def _class_problem(told: Told) -> str | None:
     """Sums agree with the cells, and with each other by Cauchy and Schwarz."""
     w = float(told.sums["weight"])
     brier, log_loss = float(told.sums["brier"]), float(told.sums["log_loss"])
     most = w if told.design.n_classes == 2 else 2.0 * w
     if not 0.0 <= brier <= SLACK * most or not 0.0 <= log_loss <= -SLACK * np.log(LOG_FLOOR) * w:
-        yield "impossible losses"
+        return "impossible losses"
     for c in told.design.classes:
         events, squares = float(told.sums[f"events_{c}"]), float(told.sums[f"event_squares_{c}"])
         _, wy, wp = told.table_of(c)
         for total, cells in ((events, wy), (float(told.sums[f"expected_{c}"]), wp)):
             if not total / SLACK - TINY_PRODUCT <= cells.sum() <= SLACK * total + TINY_PRODUCT:
-                yield "cells that do not sum to their total"
+                return "cells that do not sum to their total"
         if not 0.0 <= squares <= SLACK * float(told.sums["weight_squares"]) or (
             squares > SLACK * events
         ):
-            yield "impossible squares of weights"
+            return "impossible squares of weights"
+    return None
 
 
-def _number_problems(told: Told) -> Iterator[str]:
+def _number_problem(told: Told) -> str | None:
     """The same for an outcome of numbers."""
     w, y, yy, p, pp, py, absolute, squared = (
         float(told.sums[name]) for name in NUMBER_SUMS if name != "weight_squares"
@@ -553,17 +554,18 @@ def _number_problems(told: Told) -> Iterator[str]:
     size = yy + pp + 2.0 * abs(py)
     for first, second in ((y, yy), (p, pp), (absolute, squared)):
         if first**2 > SLACK**2 * w * second + TINY_PRODUCT:
-            yield "sums that contradict Cauchy and Schwarz"
+            return "sums that contradict Cauchy and Schwarz"
     if py**2 > SLACK**2 * yy * pp + TINY_PRODUCT or min(yy, pp, absolute, squared) < 0.0:
-        yield "sums that contradict Cauchy and Schwarz"
+        return "sums that contradict Cauchy and Schwarz"
     if abs(yy + pp - 2.0 * py - squared) > ROUNDED_SUMS * size + TINY_PRODUCT:
-        yield "residuals that do not follow from outcomes and predictions"
+        return "residuals that do not follow from outcomes and predictions"
     cell_w, cell_y, cell_p = told.cells[0].T
     for total, cells, squares in ((y, cell_y, yy), (p, cell_p, pp)):
         if (cells**2 > SLACK**2 * cell_w * squares + TINY_PRODUCT).any():
-            yield "cells that contradict Cauchy and Schwarz"
+            return "cells that contradict Cauchy and Schwarz"
         if abs(total - cells.sum()) > ROUNDED_SUMS * np.sqrt(w * squares) + TINY_PRODUCT:
-            yield "cells that do not sum to their total"
+            return "cells that do not sum to their total"
+    return None
 
 
 def _variance_problem(

@@ -375,12 +375,12 @@ def examinations(
     again : bool
         Whether it is the second one.
     """
-    members = [name for name, a in weights.items() if a > 0.0]
+    members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
     a, each = np.array([weights[name] for name in members]), [models[name] for name in members]
     mixed = Lines.of(each) or each  # lines stand together
     means = np.array([np.atleast_1d(outcomes[name]) for name in members])
     for name in sorted(names):
-        its = np.array([member == name for member in members], dtype=bool)
+        its: NDArray[np.bool_] = members == name
         own = float(a[its].sum())
         own = own if own > MOSTLY_OWN else 0.0
         others = its if its.all() else ~its  # alone, it makes its own constant
