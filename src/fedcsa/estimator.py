@@ -11,9 +11,9 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
@@ -49,12 +49,6 @@ from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.target import Target
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import Update
-
-#: As scikit-learn says it.
-_NOT_FITTED = (
-    "This FedCSA instance is not fitted yet. Call 'fit' with appropriate arguments before using "
-    "this estimator."
-)
 
 
 def _classifies(estimator: FedCSA) -> bool:
@@ -318,8 +312,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         from fedcsa.answer.page import write_report
         from fedcsa.answer.store import NO_MODELS, keeps_models, save_result
 
-        if not hasattr(self, "adaptation_"):
-            raise NotFittedError(_NOT_FITTED)
+        check_is_fitted(self, "adaptation_")
         if not keeps_models(self.adaptation_):
             warnings.warn(NO_MODELS, stacklevel=2)
         return write_report(save_result(self.adaptation_, folder, history=self.history_))
@@ -587,8 +580,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return bundle
 
     def _rows(self, X: Any) -> Array:
-        if not hasattr(self, "adaptation_"):
-            raise NotFittedError(_NOT_FITTED)
+        check_is_fitted(self, "adaptation_")
         return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 #: Files, functions and classes that the simplest use crosses, at most; a change may lower them.
-MOST = {"files": 41, "functions": 284, "classes": 41}
+MOST = {"files": 39, "functions": 267, "classes": 38}
 
 CODE = """
 import json, sys, threading
