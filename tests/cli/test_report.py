@@ -24,12 +24,6 @@ def test_run_writes_a_report_and_says_where(make_study, invoke, tmp_path):
     assert "Risk against the candidates" in html_of(tmp_path / "r")
 
 
-def test_demo_writes_a_report(invoke, tmp_path):
-    result = invoke("demo", "--out", tmp_path / "d")
-    assert f"Report in {tmp_path / 'd' / 'result' / 'report.html'}." in result.stdout
-    assert "Elm (children)" in html_of(tmp_path / "d" / "result")
-
-
 def test_it_goes_where_it_is_told_and_can_be_opened(finished, invoke, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)

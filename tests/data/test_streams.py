@@ -614,7 +614,7 @@ def test_the_memory_taken_does_not_grow_with_the_table(tmp_path, kind):
 def test_an_abandoned_pass_ends_its_thread_and_closes_its_file(tmp_path):
     for kind in (".parquet", ".csv", ".csv.gz"):
         path = tmp_path / f"t{kind}"
-        write_table(path, {"age": list(range(8 * BATCH_ROWS)), "y": [0.5] * 8 * BATCH_ROWS})
+        write_table(path, {"age": np.arange(8.0 * BATCH_ROWS), "y": np.full(8 * BATCH_ROWS, 0.5)})
         before = open_files()
         for rows in (iter(stream(path)), iter(stream(path))):
             next(rows)

@@ -347,14 +347,22 @@ def test_a_text_file_cut_off_anywhere_but_in_its_last_column_is_refused(tmp_path
             assert f"first is row {whole[:end].count(chr(10)) + 1} with" in text
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """The bytes of the table in a file of every kind."""
+    folder = tmp_path_factory.mktemp("sound")
+    for kind in FILE_KINDS:
+        write_table(folder / f"whole{kind}", COLUMNS)
+    return {kind: (folder / f"whole{kind}").read_bytes() for kind in FILE_KINDS}
+
+
 @given(
     flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=4)
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @pytest.mark.parametrize("kind", [".parquet", ".csv.gz", ".csv"])
-def test_a_damaged_file_is_read_or_refused_but_never_quoted(tmp_path, kind, flips):
-    write_table(tmp_path / f"whole{kind}", COLUMNS)
-    content = bytearray((tmp_path / f"whole{kind}").read_bytes())
+def test_a_damaged_file_is_read_or_refused_but_never_quoted(tmp_path, sound, kind, flips):
+    content = bytearray(sound[kind])
     for position, flip in flips:
         content[position % len(content)] ^= flip
     path = written(tmp_path, bytes(content), f"t{kind}")
