@@ -10,7 +10,17 @@ import pytest
 from fedcsa import DataError, FedCSA, ParameterError, Update, outcomes
 from fedcsa.core.strata import design_weights
 from fedcsa.data.coding import Columns
-from fedcsa.outcomes import History, ListDesign, bring_in, check_once, id_keys, pick_rows
+from fedcsa.outcomes import (
+    FAR_OUTCOMES,
+    FEWEST_TO_CORRECT,
+    TOO_FEW_TO_CORRECT,
+    History,
+    ListDesign,
+    bring_in,
+    check_once,
+    id_keys,
+    pick_rows,
+)
 from fedcsa.update import UpdateLook
 
 PLANTED = 424242.125
@@ -299,6 +309,19 @@ def test_a_code_among_outcomes_is_noticed(answer):
     assert codes(found)["outcomes-far"] == {"outcomes": 1.0, "of": 30.0}
     assert found.last.correction is None  # it would move all predictions by eight units
     assert "absurdly far" in found.last.why_same_model
+
+
+@pytest.mark.parametrize("slip", [3.0, 8.0, 400.0])
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_one_slip_among_few_outcomes_moves_no_prediction(answer, n_rows, slip):
+    y = Y[:n_rows].copy()
+    y[-1] += slip
+    found = bring_in(answer, X[:n_rows], y).last
+    few, far = n_rows < FEWEST_TO_CORRECT, slip == 400.0
+    assert (found.correction is None) == (few or far)
+    assert (found.gain, found.expected_gain) == (None, None) or not (few or far)
+    if few or far:
+        assert found.why_same_model == (FAR_OUTCOMES if far else TOO_FEW_TO_CORRECT)
 
 
 # In Python ----------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ DIGEST_LETTERS = 16
 FAR_OFF = 10.0
 #: Why they do not correct the model.
 FAR_OUTCOMES = "single outcomes lie absurdly far from their predictions"
+#: Fewer outcomes do not correct the model: of two that disagree nobody can say which is a slip.
+FEWEST_TO_CORRECT = 3
+TOO_FEW_TO_CORRECT = f"that takes {FEWEST_TO_CORRECT} outcomes, of which one may be a slip"
 #: Features that a finding or an error names.
 MOST_DIFFERING = 3
 
@@ -318,10 +321,10 @@ def bring_in(
         loss=loss,
         predicted=predicted,
     )
-    if any(finding.code == "outcomes-far" for finding in findings):
-        found = replace(
-            found, correction=None, gain=None, expected_gain=None, why_same_model=FAR_OUTCOMES
-        )
+    far = any(finding.code == "outcomes-far" for finding in findings)
+    if found.correction is not None and (far or len(y) < FEWEST_TO_CORRECT):
+        why = FAR_OUTCOMES if far else TOO_FEW_TO_CORRECT
+        found = replace(found, correction=None, gain=None, expected_gain=None, why_same_model=why)
     seen = {} if names is None else {
         name: history.digest(name, value) for name, value in zip(names, y.tolist(), strict=True)
     }  # fmt: skip
@@ -472,7 +475,8 @@ def _strange(
         for item in other_units(["outcome"], [False], len(y), own, expected)
     ]
     off = np.abs(y - output)
-    far = int((off > FAR_OFF * max(error**0.5, float(np.median(off)))).sum())
+    usual = float(np.median(off)) if len(off) >= FEWEST_TO_CORRECT else 0.0
+    far = int((off > FAR_OFF * max(error**0.5, usual)).sum())
     if far:
         evidence = {"outcomes": float(far), "of": float(len(y))}
         found.append(Finding("outcomes-far", evidence=evidence))

@@ -238,7 +238,7 @@ def test_answers_quote_the_numbers_of_the_result(rich, make):
     )
     assert "old: AUROC -0.031" in answers.performance_in_subgroups(rich)
     assert answers.performance_by_source(rich).startswith(
-        "AUROC: 0.74 (b) to 0.81 (a), between-site sd 0.2; "
+        "AUROC: 0.74 (b) to 0.81 (a), between-site sd 0.2 log-odds; "
     )
     assert "intercept -0.12, slope 0.93" in answers.updated(rich)
     assert "Differences from all others: old: AUROC" in answers.all_performance(rich)

@@ -13,7 +13,7 @@ from fedcsa.answer.charts.drawing import Dot
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.charts.risk_curve import draw_search
 from fedcsa.answer.forests import drawn, source_forest
-from fedcsa.answer.measure_words import WORDS, risk_name
+from fedcsa.answer.measure_words import WORDS, risk_name, spread_text
 from fedcsa.answer.page import subtitle, write_report
 from fedcsa.answer.result_tables import (
     PlayedRisks,
@@ -43,6 +43,8 @@ from fedcsa.answer.updated import (
 )
 from fedcsa.answer.view import MOST_SOURCES, View, view_of
 from fedcsa.cli.common import console
+from fedcsa.core.losses import CLASSIFICATION, REGRESSION
+from fedcsa.core.measures import MEASURES
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
 from fedcsa.outcomes import History
@@ -229,7 +231,7 @@ def test_later_looks_have_the_same_interval_and_that_for_all_looks_beside_it(mak
 
 def test_one_source_alone_cannot_tell_how_sites_differ(making):
     one, two = (measure_table(view_of(making.adaptation_of(n, ["x"]))) for n in ("a", "ab"))
-    assert one.headings[2] == "sd between sites (assumed: one source cannot tell)"
+    assert one.headings[2] == "assumed sd between sites"
     assert two.headings[2] == "sd between sites"
 
 
@@ -467,3 +469,21 @@ def test_sentences_beside_labels_are_folded_at_the_edge_of_the_screen(making, ma
         [at] = [k for k, line in enumerate(lines) if line.startswith(f"{label:>14}  ")]
         assert lines[at + 1].startswith(" " * 16)
         assert lines[at + 1][16] != " "
+
+
+@pytest.mark.parametrize("name", sorted(WORDS))
+def test_every_measure_tells_its_sd_between_sites(name):
+    told = spread_text(MeasurePromise(name, between_sites=0.5))
+    assert told.startswith(("0.5", "50"))
+    link = {measure.name: measure.link for measure in MEASURES}.get(name, "log")
+    assert told.endswith({"log": " log", "logit": " log-odds", "rest": " log(1−x)"}.get(link, ""))
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes"),
+    [(loss, ()) for loss in (*REGRESSION, "own:mine")] + [(c, "ab") for c in CLASSIFICATION],
+)
+def test_every_loss_has_its_line_among_the_measures(loss, classes, making):
+    view = view_of(making.adaptation_of("abc", ["x"], loss=loss, classes=tuple(classes)))
+    told = {row[0]: row[2] for row in measure_table(view).rows}
+    assert told[view.loss_words.title].endswith(" log")

@@ -439,15 +439,15 @@ def test_intervals_and_sets_are_those_of_python(kind, finished, invoke):
 def test_rows_far_outside_what_the_study_saw_are_counted(finished, invoke, tmp_path):
     folder = finished()
     table, rows = load_result(folder / "result").table, tmp_path / "rows.csv"
-    edges = table.mean + np.array([[10.1], [-10.1], [9.9], [-9.9]]) * table.sd
+    edges = table.mean + np.array([[6.1], [-6.1], [5.9], [-5.9]]) * table.sd
     cells = [(edges[0, 0], 0.0), (edges[1, 0], 0.0), (edges[2, 0], edges[3, 1]), (0.0, edges[0, 1])]
     text = "".join(f"{age},{bmi}\n" for age, bmi in cells)
     rows.write_text(f"age,bmi\n{text}", encoding="utf-8")
     result = invoke("predict", folder / "result", rows)
     told = " ".join(result.stderr.split())
     assert result.exit_code == 0
-    assert "'age' lies more than 10 sds from the target's mean in 2 rows. Check its unit" in told
-    assert "'bmi' lies more than 10 sds from the target's mean in 1 row. Check its unit" in told
+    assert "'age' lies more than 6 sds from the target's mean in 2 rows. Check its unit" in told
+    assert "'bmi' lies more than 6 sds from the target's mean in 1 row. Check its unit" in told
     assert len(columns_of(result.stdout)["prediction"]) == 4
 
 

@@ -249,7 +249,7 @@ def test_an_option_without_a_value_is_wrong_usage(make_study, invoke, tmp_path):
 def test_an_option_that_does_not_exist_is_wrong_usage(make_study, invoke, tmp_path):
     result = invoke("check", make_study(tmp_path), "--set", "levl=0.9")
     assert result.exit_code == 2
-    assert "Unknown option 'levl'. Did you mean 'level'?" in " ".join(result.stderr.split())
+    assert "--set: Unknown option 'levl'. Did you mean 'level'?" in " ".join(result.stderr.split())
 
 
 # 0 and 6: the verdict -----------------------------------------------------------------------

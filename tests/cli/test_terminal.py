@@ -152,9 +152,11 @@ def test_a_long_name_breaks_where_its_words_end_and_fits_eighty_columns():
     name = "model.standardscaler__polynomialfeatures__logisticregression.coefficients"
     row = (name, "120 × 3", "parameter of the model:\n[[1.0, 2.0, 3.123456789]]", "rows, outcomes")
     screen = Console(width=80, record=True, file=io.StringIO())
-    screen.print(fields_table("a message", [row, ("x" * 60, "1", "", "")]))
+    title = "what left Saint_" + "Elizabeth" * 10 + "_East"
+    screen.print(fields_table(title, [row, ("x" * 60, "1", "", "")]))
     lines = screen.export_text().splitlines()
     assert all(len(line) <= 80 for line in lines)
+    assert "".join(lines).replace(" ", "").startswith(title.replace(" ", ""))
     words = " ".join("\n".join(lines).split())
     for part in ("model.standardscaler__", "polynomialfeatures__", "logisticregression."):
         assert f" {part} " in words

@@ -1,6 +1,7 @@
 """A given model between desks: the numbers of one process; sites name columns themselves."""
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 from fedcsa import ModelError, PolicyError, StudyError, convert
 from fedcsa.answer.store import load_result
 from fedcsa.messages.codec import decode
+from fedcsa.messages.messages import ExaminationReport
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.preview import preview
 from fedcsa.study.model_section import agreed_text
@@ -56,9 +58,11 @@ def told(federation):
 
 
 def numbers(found):
-    plain = {name: vars(item).copy() for name, item in found.examinations.items()}
-    for item in plain.values():
-        item.pop("in_reply_to")
+    told = [field.name for field in fields(ExaminationReport) if field.name != "in_reply_to"]
+    plain = {
+        name: {field: getattr(item, field) for field in told}
+        for name, item in found.examinations.items()
+    }
     return json.dumps(plain, default=lambda array: array.tolist()), found.promise
 
 

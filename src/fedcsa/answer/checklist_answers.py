@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import is_known
-from fedcsa.answer.measure_words import WORDS
+from fedcsa.answer.measure_words import WORDS, spread_text
 from fedcsa.answer.sentences import (
     NEW_SITE,
     examined_sentence,
@@ -326,7 +326,10 @@ def prediction_rule(view: View) -> str | None:
     if was_given(view):
         return "by the given model, as agreed in the study file"
     middle = "weighted mean" if view.plan.combine == "mean" else "weighted median"
-    return f"the {middle} of the sources' predictions; fedcsa predict computes it"
+    told = f"the {middle} of the sources' predictions"
+    if view.update is not None and view.update.correction is not None:
+        told += f", corrected by {counted(view.update.n_rows, 'outcome')} from here"
+    return f"{told}; fedcsa predict computes it"
 
 
 def imbalance(view: View) -> str | None:
@@ -552,7 +555,7 @@ def _range(item: MeasurePromise) -> str:
     values = {name: value for name, (value, *_) in item.by_source.items()}
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     between = f"{words.text(values[low])} ({low}) to {words.text(values[high])} ({high})"
-    return f"{_label(item)}: {between}, between-site sd {number(item.between_sites)}"
+    return f"{_label(item)}: {between}, between-site sd {spread_text(item)}"
 
 
 def _capital(text: str) -> str:

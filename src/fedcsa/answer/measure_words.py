@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.templates import page_asset
+from fedcsa.core.measures import MEASURES
 from fedcsa.target.risk_units import OF_LOSS
 from fedcsa.words import number, percent
 
@@ -87,6 +88,9 @@ def _read() -> Iterator[tuple[str, MeasureWords]]:
 
 #: In the order in which they are shown, which is that of the lines of ``measures.csv``.
 WORDS: Mapping[str, MeasureWords] = dict(_read())
+#: On which scale sites are compared, by the measure's link; the measure's own unit needs no word.
+_LINKS = {"identity": "", "log": "log", "logit": "log-odds", "rest": "log(1−x)"}
+_SCALES = {measure.name: _LINKS[measure.link] for measure in MEASURES}
 #: The loss itself.
 LOSS_NAMES: Mapping[str, str] = {
     "squared": "mean squared error",
@@ -103,6 +107,21 @@ def title_of(measure: MeasurePromise | MeasureRecord | MeasureUpdate) -> str:
     if measure.of_class is not None:
         title += f" of {measure.of_class}"
     return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"
+
+
+def spread_text(measure: MeasurePromise) -> str:
+    """The sd between sites, with the scale on which sites are compared.
+
+    >>> from fedcsa.target.promised_measures import MeasurePromise
+    >>> spread_text(MeasurePromise("auroc", between_sites=0.3))
+    '0.3 log-odds'
+    >>> spread_text(MeasurePromise("net_benefit", between_sites=0.02))
+    '2'
+    """
+    scale = _SCALES.get(measure.name, "log")  # of the loss itself its logarithm is compared
+    if not scale:
+        return WORDS[measure.name].text(measure.between_sites)
+    return f"{number(measure.between_sites)} {scale}"
 
 
 def loss_words_of(plan: Plan) -> MeasureWords:

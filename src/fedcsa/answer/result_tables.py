@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import drawn, is_known, is_same, promised_text
-from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, loss_words_of, title_of
+from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, loss_words_of, spread_text, title_of
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
 from fedcsa.answer.updated import shown_measure
-from fedcsa.core.measures import MEASURES
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 
 #: What means something in Markdown.
 _SIGNS = re.compile(r"([\\`*_{}\[\]|#~$])")
-#: On which scale sites are compared, by the measure's link; the measure's own unit needs no word.
-_LINKS = {"identity": "", "log": "log", "logit": "log-odds", "rest": "log(1−x)"}
-_SCALES = {measure.name: _LINKS[measure.link] for measure in MEASURES}
 _GROUP_HEADINGS = ("subgroup", "measure", "at a new site", "less all others")
 
 
@@ -132,22 +128,16 @@ def measure_table(view: View) -> Table:
         (
             title_of(item),
             promised_text(item),
-            _spread(item) if is_known(item) else "—",
+            spread_text(item) if is_known(item) else "—",
             _range(item),
         )
         for item in view.everybody
     ]
     level = "" if view.promise is None else f" ({percent(view.promise.level)})"
-    spread = "sd between sites"
-    if view.promise is not None and len(view.promise.examined_by) == 1:
-        spread += " (assumed: one source cannot tell)"
+    alone = view.promise is not None and len(view.promise.examined_by) == 1
+    spread = "assumed sd between sites" if alone else "sd between sites"  # one source cannot tell
     headings = ("measure", f"at a new site{level}", spread, "at the sources")
     return Table("Measures", headings, rows, (0, 1, 3), (0, 1))
-
-
-def _spread(measure: MeasurePromise) -> str:
-    """The sd between sites, with its scale unless that is the measure's own unit."""
-    return f"{number(measure.between_sites)} {_SCALES[measure.name]}".rstrip()
 
 
 def _range(measure: MeasurePromise) -> str:

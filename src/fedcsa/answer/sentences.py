@@ -297,7 +297,9 @@ def _calibration(view: View) -> Said:
     item = view.recalibration
     if item is not None:
         classes = view.plan is not None and view.plan.classes
-        what, of = ("log-odds become", "log-odds") if classes else ("p becomes", "p")
+        what, of = (
+            ("log-odds become", "log-odds") if classes else ("a prediction becomes", "itself")
+        )
         line = f"{what} {number(item.intercept)} + {number(item.slope)} × {of}"
         yield (
             "recalibration",

@@ -381,7 +381,7 @@ def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = N
                 f"--set must be NAME=VALUE, such as level=0.9; it is {change!r}."
             )
         if name not in OPTIONS:
-            raise click.UsageError(unknown("option", name, OPTIONS))
+            raise click.UsageError(f"--set: {unknown('option', name, OPTIONS)}")
         try:
             options[name] = parse_toml(f"value = {value}", "--set")["value"]
         except StudyError:

@@ -74,7 +74,8 @@ def followup(
         adaptation, found.X, found.keys, n, seed=seed, history=history, predicted=found.predicted
     )
     assert history.design is not None  # noqa: S101 - it was just made
-    files, on_lists = (*history.design.files, str(out)), len(history.design.picked)
+    files = (*history.design.files, str(out))
+    to_come = max(len(history.design.picked), (last.n_rows if last else 0) + len(places))
     history = replace(history, design=replace(history.design, files=files))
     with unbroken():
         write_table(out, _listed(found, places, stands_for, outcome))
@@ -91,7 +92,7 @@ def followup(
         "row_number": found.key == ROW_NUMBER,
         "lists": [*files],
         "known": 0 if last is None else last.n_rows,
-        "expected": _expected(adaptation, last, on_lists),
+        "expected": _expected(adaptation, last, to_come),
     }
     output.answer(content, lambda screen: _show(screen, content, result), out)
 
@@ -116,7 +117,7 @@ def _listed(found: NamedRows, places: Any, stands_for: Array, outcome: str) -> d
     }
 
 
-def _expected(adaptation: Any, last: Update | None, on_lists: int) -> list[dict[str, float]]:
+def _expected(adaptation: Any, last: Update | None, to_come: int) -> list[dict[str, float]]:
     """The interval of the loss, as people read it: promised, now, and with more outcomes.
 
     Parameters
@@ -124,8 +125,8 @@ def _expected(adaptation: Any, last: Update | None, on_lists: int) -> list[dict[
     adaptation : Adaptation
     last : Update or None
         The last one.
-    on_lists : int
-        Rows on all lists so far, this one included.
+    to_come : int
+        Outcomes when all lists are filled in, with those that were on none.
     """
     from fedcsa.target.risk_units import in_units
     from fedcsa.update import expected_interval
@@ -139,7 +140,7 @@ def _expected(adaptation: Any, last: Update | None, on_lists: int) -> list[dict[
     if last is not None:
         spans[known] = last.risk.after
     lost = 1.0 if last is None else last.effective_rows / last.n_rows
-    sizes = sorted(n for n in {*SIZES, on_lists} if n > known)
+    sizes = sorted(n for n in {*SIZES, to_come} if n > known)
     spans |= {n: expected_interval(adaptation, n * lost, last) for n in sizes}
     for n, three in spans.items():
         estimate, lower, upper = (in_units(adaptation.plan, value) for value in three)

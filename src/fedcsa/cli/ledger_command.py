@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -119,11 +120,9 @@ def _cells(entry: LedgerEntry, what: str = "", numbers: str = "") -> tuple[str |
     )  # fmt: skip
 
 
-def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Table:
+def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Group:
     """One line a message; the recipient is never cut off, however narrow the screen is."""
-    table = Table(
-        title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
-    )
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("message", overflow="fold", min_width=18)
     table.add_column("to", overflow="fold", min_width=8)
     for heading in ("numbers", "bytes"):
@@ -132,7 +131,12 @@ def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Table:
     table.add_column("time", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    return table
+    return _titled(printable(title), table)
+
+
+def _titled(title: str, table: Table) -> Group:
+    """A table below its title, which a title of Rich's own cuts if a word is longer than a line."""
+    return Group(Text(title, style="bold", overflow="fold"), table)
 
 
 def _print_fields(
@@ -157,7 +161,7 @@ def _print_fields(
 WIDEST_NAME = 24
 
 
-def fields_table(title: str, rows: Iterable[Sequence[str]]) -> Table:
+def fields_table(title: str, rows: Iterable[Sequence[str]]) -> Group:
     """One line a field: its name, how many numbers it has, what it is and what it is made from.
 
     Parameters
@@ -166,14 +170,14 @@ def fields_table(title: str, rows: Iterable[Sequence[str]]) -> Table:
         With the recipient.
     rows : iterable of (field, numbers, what it is, computed from)
     """
-    table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("field", no_wrap=True)
     table.add_column("numbers", no_wrap=True, justify="right")
     for heading in ("what it is", "computed from"):
         table.add_column(heading, overflow="fold")
     for name, *cells in rows:
         table.add_row(Text(broken_name(name)), *map(Text, cells))
-    return table
+    return _titled(title, table)
 
 
 def broken_name(name: str) -> str:

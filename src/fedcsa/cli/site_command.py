@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from fedcsa.cli.common import (
@@ -334,7 +334,7 @@ _TO_SEE = (
 )
 
 
-def _message_table(message: dict[str, Any], values: bool) -> Table:
+def _message_table(message: dict[str, Any], values: bool) -> RenderableType:
     title = f"{message['message']} to {message['to']}"
     title += "" if message["exact"] else " (the question has not come: a stand-in)"
     rows = []

@@ -246,7 +246,7 @@ def checked_candidate(model_name: str, candidate: Mapping[str, Any]) -> dict[str
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and math.isfinite(value) and 0 <= value <= upper):
                 bound = "at least 0" if math.isinf(upper) else "between 0 and 1"
-                raise must(key, f"a number {bound}", value)
+                raise must(key, f"a number {bound}", value if number else type(value).__name__)
             described[key] = float(value)
     return described
 

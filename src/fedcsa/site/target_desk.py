@@ -324,8 +324,9 @@ class TargetDesk(Desk):
         (folder / "sources.json").write_text(json.dumps(self.fates, indent=1) + "\n", "utf-8")
         try:
             write_report(folder)
-        except (FedCSAError, OSError) as error:  # the result stands without it
-            self.say(f"wrote no report: {error}")
+        except Exception as error:  # whatever it is, the result stands without it
+            known = isinstance(error, FedCSAError | OSError)  # another's text may quote a cell
+            self.say(f"wrote no report: {error if known else type(error).__name__}")
         whole = (folder / "adaptation.json").read_bytes()
         told = np.frombuffer(whole if self.site.share_result else b"", np.uint8)
         return Conclusion(self.agreed.name, outcome, self.fates, digest(whole), told)

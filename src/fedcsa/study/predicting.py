@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 #: Instead of names of columns to keep.
 ALL = "all"
-#: A number farther from the target's mean, in its sds, is probably a mistake or in another unit. At
-#: most one of a hundred patients of any population lies there, and none of a normal one.
-FAR_SDS = 10.0
+#: A number farther from the target's mean, in its sds, may be a mistake or in another unit: one of
+#: 5·10⁸ patients of a normal population lies there, and at most one of 36 of any.
+FAR_SDS = 6.0
 
 
 def predicted_batches(
@@ -93,10 +93,9 @@ def _far_rows(table: Table1, X: Array) -> dict[str, int]:
     X : array of shape (rows, features)
     """
     reach = np.where(table.flags, np.inf, FAR_SDS * table.sd)
-    low, high = table.mean - reach, table.mean + reach
-    some = np.flatnonzero((X.min(axis=0) < low) | (X.max(axis=0) > high))
-    outside = {k: int(((X[:, k] < low[k]) | (X[:, k] > high[k])).sum()) for k in some.tolist()}
-    return {table.features[k]: n_rows for k, n_rows in outside.items()}
+    outside = np.abs(X - table.mean) > reach
+    n_rows = zip(table.features, outside.sum(axis=0).tolist(), strict=True)
+    return {feature: count for feature, count in n_rows if count}
 
 
 def _carried(table: AnyTable, coding: Columns, keep: Sequence[str]) -> list[str]:
