@@ -12,9 +12,10 @@ from rich.console import Console
 from fedcsa.answer.charts.drawing import Dot
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.charts.risk_curve import draw_search
+from fedcsa.answer.checklist_answers import prediction_rule
 from fedcsa.answer.forests import drawn, source_forest
 from fedcsa.answer.measure_words import WORDS, risk_name, spread_text
-from fedcsa.answer.page import subtitle, write_report
+from fedcsa.answer.page import render, subtitle, write_report
 from fedcsa.answer.result_tables import (
     PlayedRisks,
     backtest_table,
@@ -473,10 +474,10 @@ def test_sentences_beside_labels_are_folded_at_the_edge_of_the_screen(making, ma
 
 @pytest.mark.parametrize("name", sorted(WORDS))
 def test_every_measure_tells_its_sd_between_sites(name):
-    told = spread_text(MeasurePromise(name, between_sites=0.5))
-    assert told.startswith(("0.5", "50"))
     link = {measure.name: measure.link for measure in MEASURES}.get(name, "log")
-    assert told.endswith({"log": " log", "logit": " log-odds", "rest": " log(1−x)"}.get(link, ""))
+    scaled = {"log": "0.5 log", "logit": "0.5 log-odds", "rest": "0.5 log(1−x)"}
+    told = spread_text(MeasurePromise(name, between_sites=0.5))
+    assert told == scaled.get(link, WORDS[name].text(0.5))
 
 
 @pytest.mark.parametrize(
@@ -487,3 +488,18 @@ def test_every_loss_has_its_line_among_the_measures(loss, classes, making):
     view = view_of(making.adaptation_of("abc", ["x"], loss=loss, classes=tuple(classes)))
     told = {row[0]: row[2] for row in measure_table(view).rows}
     assert told[view.loss_words.title].endswith(" log")
+
+
+def test_a_weight_rule_of_ones_own_has_a_page_without_formulas(making):
+    view = view_of(making.adaptation_of("abc", ["x"]))
+    assert "<h3>Formulas</h3>" in render(view)
+    object.__setattr__(view.plan, "method", "alike")  # a plan knows only what is in the table
+    assert "<h3>Formulas</h3>" not in render(view)
+
+
+def test_the_model_card_says_whether_outcomes_corrected_the_model(making, make):
+    view = view_of(making.adaptation_of("abc", ["x"]))
+    corrected = replace(view, update=make.updated(12))
+    same = replace(view, update=make.updated(12, correction=None))
+    assert ", corrected by 12 outcomes from here;" in prediction_rule(corrected)
+    assert prediction_rule(same) == prediction_rule(view)

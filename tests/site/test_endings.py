@@ -11,6 +11,7 @@ from fedcsa.cli.common import Output
 from fedcsa.cli.study_screen import show_end
 from fedcsa.errors import ResultError
 from fedcsa.messages.codec import decode, digest
+from fedcsa.site.desk import Desk
 
 pytestmark = pytest.mark.usefixtures("reports")
 
@@ -99,3 +100,15 @@ def test_the_ledger_of_a_site_names_the_rules_that_a_message_passed(federation):
     target = {item.entry.message: item.entry.rules for item in federation.log("new").sent}
     assert "min_level_rows 5" in target["brief"]
     assert target["model-request"] == ""
+
+
+def test_a_result_stands_where_its_report_fails(federation, monkeypatch):
+    def fail(_):
+        raise KeyError("4711")
+
+    monkeypatch.setattr("fedcsa.answer.page.write_report", fail)
+    said = []
+    monkeypatch.setattr(Desk, "say", lambda _, text: said.append(text))
+    assert told_by(federation).outcome == "done"
+    assert load_result(federation.target.result_folder).models
+    assert "wrote no report: KeyError" in said

@@ -451,6 +451,17 @@ def test_a_forged_brief_is_refused_by_an_error_of_ours(make, scheme, changes):
         make.source("a").answer(forged)
 
 
+@pytest.mark.parametrize("value", ["call 555-1234", ["call 555-1234"], {"call 555-1234": 1}])
+@pytest.mark.parametrize("name", ["penalty", "ratio_power"])
+def test_an_error_does_not_quote_a_forged_value(make, name, value):
+    forged = dataclasses.replace(
+        brief_of(make, scheme_plan(make, "split")), candidates=[{name: value}]
+    )
+    with pytest.raises(FedCSAError) as caught:
+        make.source("a").answer(forged)
+    assert "555" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "ratio",
     [
