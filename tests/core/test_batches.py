@@ -1,9 +1,9 @@
 """Rows in batches: all of them in order, on threads that end, and what one pass finds out."""
 
+import functools
 import statistics
 import threading
 import time
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from fedcsa.core.batches import (
     in_order,
     known_moments,
     one_blas_thread,
-    summarise,
+    over_blocks,
 )
 
 
@@ -32,21 +32,6 @@ def test_batches_are_all_rows_in_order(monkeypatch, size):
         assert all(len(part) == size for _, part in parts[:-1])
         np.testing.assert_array_equal(np.vstack([x for x, _ in parts]), X)
         np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), y)
-
-
-@pytest.mark.parametrize("offset", [0.0, 1e8])
-def test_a_summary_is_that_of_the_whole_table(monkeypatch, offset):
-    monkeypatch.setattr(batches, "BATCH_ROWS", 7)
-    rng = np.random.default_rng(0)
-    X = rng.normal(offset, [1.0, 100.0, 1e-3], size=(60, 3))
-    X[:, 1] = 5.0
-    n_rows, means, sds = summarise(HeldBatches(("a", "b", "c"), X, rng.normal(size=60)), 3)
-    assert n_rows == 60
-    assert sds[1] == 0.0
-    for column, mean, sd in zip(X.T, means, sds, strict=True):
-        assert mean == pytest.approx(float(np.mean(column)), rel=1e-12)
-        exact = statistics.pstdev([Fraction(value) for value in column])
-        assert sd == pytest.approx(float(exact), rel=1e-12, abs=0.0)
 
 
 @pytest.mark.parametrize("band", [1, 10, 1000])
@@ -75,6 +60,21 @@ def test_results_come_in_the_order_of_the_items(workers, n):
         return x * x
 
     assert list(in_order(slow_first, range(n), workers)) == [x * x for x in range(n)]
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize("sizes", [[1], [4], [4, 4, 1], [4] * 9])
+def test_a_pass_merges_block_by_block_and_then_the_batches(monkeypatch, cores, sizes):
+    monkeypatch.setattr(batches, "available_cores", lambda: cores)
+    parts = [[f"{k}{i}" for i in range(size)] for k, size in enumerate(sizes)]
+    found = over_blocks((iter(part) for part in parts), str, lambda a, b: f"({a}{b})")
+    of_batches = [functools.reduce(lambda a, b: f"({a}{b})", part) for part in parts]
+    assert found == functools.reduce(lambda a, b: f"({a}{b})", of_batches)
+
+
+def test_a_single_batch_needs_no_threads():
+    names = over_blocks([[1, 2]], lambda _: {threading.current_thread().name}, set.union)
+    assert names == {threading.current_thread().name}
 
 
 def test_few_items_are_taken_ahead():

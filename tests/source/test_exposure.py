@@ -15,11 +15,10 @@ from fedcsa.models.portable import DesignModel, LinearModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
-from fedcsa.source import exposure
 from fedcsa.source.exposure import fit_unexposed, largest_losses, outcome_shares, variance_shares
 from fedcsa.source.fits import RowFits
 from fedcsa.source.measure import fit_chosen, held_out_losses, measure, prepare
-from fedcsa.source.weigh import SiteRows
+from fedcsa.source.weigh import SiteRows, weights_of
 from fedcsa.target.target import Target
 
 FEATURES = ("a", "b", "flag")
@@ -56,8 +55,8 @@ def shares_in(work, candidate, model):
 
 
 def by_the_formula(work, candidate):
-    whole = next(iter(work.rows))
-    w = work.weighing.training(whole)[:, -1] ** candidate["ratio_power"]
+    whole = work.rows.whole()
+    w = weights_of(work.weighing, whole)[1][:, -1] ** candidate["ratio_power"]
     A = np.column_stack([np.ones(len(whole.y)), whole.seen])
     penalty = w.sum() * candidate["penalty"] * np.diag([0.0, 1.0, 1.0, 1.0])
     G = sum(w[i] * np.outer(A[i], A[i]) for i in range(len(A))) + penalty
@@ -80,7 +79,7 @@ def test_the_share_is_how_far_a_prediction_follows_its_own_outcome(penalty):
     moved = y.copy()
     moved[0] += 1.0  # the one with the flag
     _, _, after = exposed(X, moved, candidate)
-    seen = next(iter(work.rows)).seen[:1]
+    seen = work.rows.whole().seen[:1]
     np.testing.assert_allclose(after.predict(seen) - model.predict(seen), share, rtol=1e-6)
 
 
@@ -97,7 +96,7 @@ def test_a_column_that_does_not_vary_exposes_nobody():
 def test_columns_that_agreed_steps_make_count():
     X, y = rows(rare=20)
     _, work, _ = exposed(X, y, {"penalty": 0.0, "ratio_power": 0.0})
-    seen = next(iter(work.rows)).seen
+    seen = work.rows.whole().seen
     estimator = make_pipeline(PolynomialFeatures(3), LinearRegression()).fit(seen, y)
     model = to_portable(estimator, 0, None)
     design = np.column_stack([np.ones(len(y)), PolynomialFeatures(3).fit_transform(seen)])
@@ -111,8 +110,8 @@ def test_the_share_in_the_outcomes_variance_is_that_of_plain_sums(power):
     y[3] += 8.0
     candidate = {"penalty": 0.1, "ratio_power": power}
     _, work, _ = exposed(X, y, candidate)
-    whole = next(iter(work.rows))
-    w = work.weighing.training(whole)[:, -1] ** power
+    whole = work.rows.whole()
+    w = weights_of(work.weighing, whole)[1][:, -1] ** power
     mean = sum(w * whole.y) / sum(w)
     own = [w[i] * (whole.y[i] - mean) ** 2 for i in range(len(w))]
     np.testing.assert_allclose(variance_shares(work), own / sum(own), rtol=1e-9)
@@ -135,7 +134,7 @@ def test_of_counts_the_row_of_the_largest_is_exposed():
     X[0] = 4.0, 1.0, 0.0  # not far among the rows, but where most is expected
     y = rng.poisson(np.exp(1.5 * X[:, 0])).astype(float)
     _, work, _ = exposed(X, y, {"penalty": 0.0})
-    seen = next(iter(work.rows)).seen
+    seen = work.rows.whole().seen
     fitted = PoissonRegressor(alpha=0.0, max_iter=1000, tol=1e-10).fit(seen[:, :2], y)
     model = DesignModel(np.append(fitted.coef_, 0.0)[None], np.array([fitted.intercept_]), "log")
     shares = shares_in(work, {}, model)
@@ -163,7 +162,7 @@ def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", X, labels, FEATURES, 10)
     work = prepare(site.of(brief))
-    seen = next(iter(work.rows)).seen
+    seen = work.rows.whole().seen
     model = LinearModel(np.array([1.5, 0.0, 0.0]), -6.0, "logistic")
     p = model.predict(seen)[:, 1]
     A = np.column_stack([np.ones(200), seen[:, :2]])
@@ -180,7 +179,7 @@ def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():
     path, after = fit_unexposed(work, 0.5)
     assert np.flatnonzero(after.left_out).tolist() == [0]
     assert path.n_rows == len(y)  # as it was told before
-    seen = next(iter(work.rows)).seen[1:]
+    seen = work.rows.whole().seen[1:]
     centred = seen[:, :2] - seen[:, :2].mean(axis=0)
     slopes, *_ = np.linalg.lstsq(centred, y[1:] - y[1:].mean(), rcond=None)
     np.testing.assert_allclose(path.models[0].coefficients, [*slopes, 0.0], atol=1e-9)
@@ -221,8 +220,8 @@ def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
     X, y = rows(rare=20)
     candidate = {"penalty": 0.0, "ratio_power": power}
     _, work, _ = exposed(X, y, candidate)
-    whole, grid = next(iter(work.rows)), np.full(3, 0.125)
-    w = work.weighing.training(whole)[:, -1] ** power
+    whole, grid = work.rows.whole(), np.full(3, 0.125)
+    w = weights_of(work.weighing, whole)[1][:, -1] ** power
     estimator = DecisionTreeRegressor(min_samples_leaf=10, random_state=0)
     estimator.fit(to_bins(whole.seen, grid).astype(float), whole.y, sample_weight=w)
     model = to_portable(estimator, 0, grid)
@@ -244,7 +243,7 @@ def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
 
 
 @pytest.mark.parametrize("alike", [2, 5])
-def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
+def test_the_largest_losses_under_a_candidate_count_alike(alike):
     """Against plain loops, in one batch and in blocks."""
     asked = [{"penalty": penalty, "ratio_power": 1.0} for penalty in (0.0, 9.0)]
     candidates = expand_candidates("ridge", asked)
@@ -252,10 +251,10 @@ def test_the_largest_losses_under_a_candidate_count_alike(alike, monkeypatch):
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", *rows(rare=20), FEATURES, 10)
     work = prepare(site.of(brief))
-    [batch] = work.rows
+    batch = work.rows.whole()
     losses, judged, _ = held_out_losses(work, batch)
-    w = work.weighing.judging(batch)[judged]
-    monkeypatch.setattr(exposure, "rows_at_a_time", lambda _: 50)
+    w = weights_of(work.weighing, batch)[0][judged]
+    work = replace(work, rows=replace(work.rows, block_rows=50))
     most = largest_losses(work, alike)
     report = measure(work, "", most=most)
     for k in range(2):

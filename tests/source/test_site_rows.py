@@ -1,7 +1,9 @@
 """A source that reads batches says what one that holds its rows says."""
 # ruff: noqa: ARG001, ARG005 - every change of a table takes the same arguments
 
+import statistics
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +23,7 @@ from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
 from fedcsa.source.measure import _too_large
 from fedcsa.source.source import Source
+from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 
 OPEN = Policy.open()
@@ -222,6 +225,22 @@ def test_the_models_options_hold_in_batches(monkeypatch, model):
     assert_close(report, expected, 1e-10)
     for model_sent, other in zip(models, expected_models, strict=True):
         assert_close(model_sent, other, 1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_a_summary_is_that_of_the_whole_table(monkeypatch, offset):
+    monkeypatch.setattr(batches, "BATCH_ROWS", 7)
+    rng = np.random.default_rng(0)
+    X = rng.normal(offset, [1.0, 100.0, 1e-3], size=(60, 3))
+    X[:, 1] = 5.0
+    rows = HeldBatches(("a", "b", "c"), X, rng.normal(size=60))
+    n_rows, means, sds = SiteRows("s", rows).summary
+    assert n_rows == 60
+    assert sds[1] == 0.0
+    for column, mean, sd in zip(X.T, means, sds, strict=True):
+        assert mean == pytest.approx(float(np.mean(column)), rel=1e-12)
+        exact = statistics.pstdev([Fraction(value) for value in column])
+        assert sd == pytest.approx(float(exact), rel=1e-12, abs=0.0)
 
 
 def test_the_size_of_batches_is_no_matter(monkeypatch):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial, reduce
 from itertools import chain, islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,34 +140,12 @@ def in_blocks(rows: Array) -> Iterator[Array]:
         yield rows[start : start + CACHED_ROWS]
 
 
-def summarise(rows: Iterable[tuple[Array, Array]], n_columns: int) -> tuple[int, Array, Array]:
-    """How many rows there are, means and sds of the columns, by one pass that checks every cell.
-
-    Parameters
-    ----------
-    rows : iterable of (X, y)
-        Batches of shapes (rows, columns) and (rows,).
-    n_columns : int
-
-    Examples
-    --------
-    >>> summarise([(np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([4.0, 4.0]))], 2)
-    (2, array([2., 0.]), array([1., 0.]))
-    """
-    n, mean, m2 = 0, np.zeros(n_columns), np.zeros(n_columns)
-    origin: Array | None = None  # the first row: means are told apart from there
-    for first, size, from_first, squares in in_order(_of_batch, rows):
-        origin = first if origin is None else origin
-        own = (first - origin) + from_first
-        share = size / (n + size)
-        m2 += squares + n * share * (own - mean) ** 2
-        mean += share * (own - mean)
-        n += size
-    return n, mean if origin is None else origin + mean, np.sqrt(m2 / max(n, 1))
+#: Rows, the first of them, the mean from there, squares around the mean.
+ColumnSums: TypeAlias = tuple[int, Array, Array, Array]
 
 
-def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:
-    """The first row, the number of rows, the mean from the first row, squares around the mean."""
+def column_sums(batch: tuple[Array, Array]) -> ColumnSums:
+    """What means and sds of columns follow from, of one batch; every cell is checked."""
     X, y = batch
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = X - X[0]
@@ -178,7 +156,27 @@ def _of_batch(batch: tuple[Array, Array]) -> tuple[Array, int, Array, Array]:
     if not size < LARGEST:  # what is no number is seen in the sums; then every cell is looked at
         as_matrix(X, "A batch of rows")
         as_vector(y, "A batch of outcomes")
-    return X[0], len(y), mean, squares
+    return len(y), X[0], mean, squares
+
+
+def joined_sums(a: ColumnSums, b: ColumnSums) -> ColumnSums:
+    """Of the rows of both; means are told from the first row of all.
+
+    Parameters
+    ----------
+    a, b : ColumnSums
+
+    Examples
+    --------
+    >>> two = column_sums((np.array([[1.0], [3.0]]), np.zeros(2)))
+    >>> joined_sums(two, column_sums((np.array([[5.0]]), np.zeros(1))))
+    (3, array([1.]), array([2.]), array([8.]))
+    """
+    (n, origin, mean, squares), (size, first, from_first, own_squares) = a, b
+    own = (first - origin) + from_first
+    share = size / (n + size)
+    squares = squares + (own_squares + n * share * (own - mean) ** 2)
+    return n + size, origin, mean + share * (own - mean), squares
 
 
 def known_moments(
@@ -256,6 +254,34 @@ class _Held:
 _held = _Held()
 
 
+def over_blocks(
+    batches: Iterable[Iterable[Item]],
+    of_block: Callable[[Item], Found],
+    merge: Callable[[Found, Found], Found],
+) -> Found:
+    """One pass: what `of_block` makes of all rows, merged block by block, batches on all cores.
+
+    Parameters
+    ----------
+    batches : iterable of iterables
+        Blocks of every batch, a few rows each. The thread that works on a batch asks for them.
+    of_block : function of a block
+    merge : function
+        Of two of its results.
+
+    Examples
+    --------
+    >>> over_blocks([[1, 2], [3]], lambda block: [block * block], lambda a, b: a + b)
+    [1, 4, 9]
+    """
+    of_batch: Callable[[Iterable[Found]], Found] = partial(reduce, merge)
+    coming = (map(of_block, blocks) for blocks in batches)
+    first = list(islice(coming, 2))
+    if len(first) == 1:  # threads would take longer than they save
+        return of_batch(first[0])
+    return reduce(merge, in_order(of_batch, chain(first, coming)))
+
+
 def in_order(
     function: Callable[[Item], Found], items: Iterable[Item], workers: int | None = None
 ) -> Iterator[Found]:
@@ -277,16 +303,14 @@ def in_order(
     >>> list(in_order(lambda x: x * x, range(5), workers=2))
     [0, 1, 4, 9, 16]
     """
-    coming = iter(items)
-    first = list(islice(coming, 2))
-    workers = 1 if len(first) < 2 else workers or available_cores()
+    workers = workers or available_cores()
     if workers == 1:
-        yield from map(function, chain(first, coming))
+        yield from map(function, items)
         return
     waiting: deque[Future[Found]] = deque()
     pool, interrupted = _threads(workers), False
     try:
-        for item in chain(first, coming):
+        for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) > workers:
                 yield waiting.popleft().result()

@@ -122,7 +122,7 @@ def balanced_weights(z: Array, row_weights: Array) -> Array:
         Of the design; they sum to one.
     """
     means_only = np.ones(z.shape[1], dtype=np.bool_)
-    tilt = fit_tilt([z], means_only, base=row_weights)
+    tilt = fit_tilt([np.column_stack([z, np.log(row_weights)])], means_only)
     moved = row_weights * tilt.weights(z)
     weights: Array = moved / moved.sum()
     return weights

@@ -14,9 +14,9 @@ indirect comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_blocks, in_order
+from fedcsa.core.batches import in_blocks, over_blocks
 
 #: Weight of |λ|²: it keeps λ finite where no weights reach the target.
 TILT_PENALTY = 1e-3
@@ -151,11 +151,14 @@ class Tilt:
         return np.clip(found, -1.0, 1.0)
 
 
+#: Number of rows, the largest exponent, and Σ exp(λᵀC − largest) (1, C)(1, C)ᵀ.
+_Sums: TypeAlias = tuple[int, float, Array]
+
+
 def fit_tilt(
     rows: Iterable[Any],
-    flags: _Flags,
+    flags: Sequence[bool] | _Flags,
     correlations: Array | None = None,
-    base: Array | None = None,
     blocks: Callable[[Any], Iterable[Array]] = in_blocks,
 ) -> Tilt:
     """The weights of `rows`, by Newton's method with steps that are halved until they help.
@@ -165,12 +168,11 @@ def fit_tilt(
     Parameters
     ----------
     rows : iterable of arrays of shape (rows, features)
-        Batches of z. It is gone through once a step, so it must start anew every time.
+        Batches of z. It is gone through once a step, so it must start anew every time. A last
+        column beyond the features is the logarithm of weights that the rows have already: w ∝
+        these times exp(λᵀC) then, and `Tilt.weights` gives the second factor alone.
     flags : array of bool of shape (features,)
     correlations : array of shape (features, features), optional
-    base : array of shape (rows,), optional
-        Weights that the rows of a single batch have already, positive: w ∝ base · exp(λᵀC) then,
-        and `Tilt.weights` gives the second factor alone.
     blocks : function of a batch, optional
         Its z, some rows at a time, where `rows` holds something else than z.
 
@@ -181,29 +183,27 @@ def fit_tilt(
     >>> np.allclose(tilt.weights(z) @ z, -2e-3 * tilt.coefficients[:2])
     True
     """
-    size = len(flags) + int((~flags).sum())
+    marks = np.asarray(flags, dtype=np.bool_)
+    size = len(marks) + int((~marks).sum())
     if correlations is not None:
-        size += len(flags) * (len(flags) - 1) // 2
-    passing = partial(
-        _point, rows=rows, flags=flags, correlations=correlations, base=base, blocks=blocks
-    )
-    coming, start = iter(rows), np.zeros(size)
+        size += len(marks) * (len(marks) - 1) // 2
+    at, slope, step = np.zeros(size), np.zeros(size), np.zeros(size)
+    coming = iter(rows)
     first = next(coming)
     if next(islice(coming, BATCHES_TO_START - 2, None), None) is not None:
-        start = fit_tilt([first], flags, correlations, base, blocks).coefficients
-    at, value, slope = passing(start)
-    for _ in range(MOST_STEPS):
-        mean = at.moments[0, 1:]
-        curvature = at.moments[1:, 1:] - np.outer(mean, mean)
-        curvature[np.diag_indices_from(curvature)] += 2.0 * TILT_PENALTY
-        step = np.linalg.solve(curvature, slope)
-        gain = float(slope @ step)
-        if not gain > SMALLEST_GAIN:
-            break
+        at = fit_tilt([[*blocks(first)]], marks, correlations, iter).coefficients
+    value = gain = 0.0
+    for _ in range(MOST_STEPS + 1):
         length = 1.0
         while True:
-            trial, lower, flatter = passing(at.coefficients - length * step)
-            if lower <= value - 1e-4 * length * gain or length < SHORTEST_STEP:
+            trial = at - length * step
+            of_block = partial(_sums, trial, marks, correlations)
+            n_rows, highest, total = over_blocks(map(blocks, rows), of_block, _added)
+            moments, log_total = total / total[0, 0], float(highest + np.log(total[0, 0]))
+            lower = log_total - float(np.log(n_rows)) + TILT_PENALTY * float(trial @ trial)
+            flatter = moments[0, 1:] + 2.0 * TILT_PENALTY * trial
+            at_start = not gain
+            if at_start or lower <= value - 1e-4 * length * gain or length < SHORTEST_STEP:
                 break
             # Where only rounding is left to gain, the value cannot tell; the slope can.
             if gain < 1e-10 and np.abs(flatter).max() <= np.abs(slope).max():
@@ -211,55 +211,38 @@ def fit_tilt(
             length /= 2.0
         if length < SHORTEST_STEP:
             break
+        found = Tilt(marks, correlations, trial, log_total, n_rows, moments)
         at, value, slope = trial, lower, flatter
-    return at
+        curvature = moments[1:, 1:] - np.outer(moments[0, 1:], moments[0, 1:])
+        curvature[np.diag_indices_from(curvature)] += 2.0 * TILT_PENALTY
+        step = np.linalg.solve(curvature, slope)
+        gain = float(slope @ step)
+        if not gain > SMALLEST_GAIN:
+            break
+    return found
 
 
-#: Number of rows, the largest exponent, and Σ exp(λᵀC − largest) (1, C)(1, C)ᵀ.
-_Sums: TypeAlias = tuple[int, float, Array]
-
-
-def _point(
-    coefficients: Array,
-    rows: Iterable[Any],
-    flags: _Flags,
-    correlations: Array | None,
-    base: Array | None,
-    blocks: Callable[[Any], Iterable[Array]],
-) -> tuple[Tilt, float, Array]:
-    """The weights at one λ, the objective there and its slope, by one pass.
+def _sums(coefficients: Array, flags: _Flags, correlations: Array | None, z: Array) -> _Sums:
+    """What the weights at one λ, the objective there and its slope follow from, of a block.
 
     Parameters
     ----------
     coefficients : array of shape (functions,)
         λ.
-    rows : iterable of batches
-    flags, correlations, base, blocks
+    flags, correlations
         As for `fit_tilt`.
+    z : array of shape (rows, features), or with one column more
     """
-    offset = None if base is None else np.log(base)
-
-    def of_batch(batch: Any) -> _Sums:
-        found, n_rows = list[_Sums](), 0
-        for z in blocks(batch):
-            functions = balanced(z, flags, correlations)
-            root = coefficients @ functions[1:]
-            if offset is not None:
-                root += offset[n_rows : n_rows + len(z)]
-            top = float(root.max())
-            root -= top
-            root *= 0.5
-            functions *= np.exp(root, out=root)
-            found.append((len(z), top, functions @ functions.T))
-            n_rows += len(z)
-        return reduce(_added, found)
-
-    n_rows, highest, total = reduce(_added, in_order(of_batch, rows))
-    moments, log_total = total / total[0, 0], float(highest + np.log(total[0, 0]))
-    penalty = TILT_PENALTY * float(coefficients @ coefficients)
-    value = log_total - float(np.log(n_rows)) + penalty
-    slope = moments[0, 1:] + 2.0 * TILT_PENALTY * coefficients
-    return Tilt(flags, correlations, coefficients, log_total, n_rows, moments), value, slope
+    d = len(flags)
+    functions = balanced(z[:, :d], flags, correlations)
+    root = coefficients @ functions[1:]
+    if z.shape[1] > d:
+        root += z[:, d]
+    top = float(root.max())
+    root -= top
+    root *= 0.5
+    functions *= np.exp(root, out=root)
+    return len(z), top, functions @ functions.T
 
 
 def _added(a: _Sums, b: _Sums) -> _Sums:

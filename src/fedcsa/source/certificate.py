@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order
+from fedcsa.core.batches import over_blocks
 from fedcsa.core.folds import fold_key, fold_labels, generator_for, turns
 from fedcsa.core.membership import Attack, jackknife_variance, loss_attack, reference_attack
 from fedcsa.errors import PolicyError
@@ -191,7 +192,7 @@ def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tu
         return ()
     agreed = _agreed_constants(rows.brief)
     names = set(long_arrays(report.form, report.arrays, rows.n_rows))
-    for batch in rows:
+    for [batch] in rows.by_batch:
         names.update(own_values(report.form, fitted.arrays, batch.seen, batch.y, agreed))
     return tuple(sorted(names))
 
@@ -207,7 +208,7 @@ def _smallest_leaf(model: PortableModel, rows: StudyRows) -> int | None:
     counts = np.sum(
         [
             np.concatenate([rows_per_leaf(model, batch.seen), rows_per_mean(model, batch.seen)])
-            for batch in rows
+            for [batch] in rows.by_batch
         ],
         axis=0,
     )
@@ -264,15 +265,15 @@ def _membership(
     if not models:
         return None, None, 0
     look = _looker(work.rows.brief, model, models, folds, _sample(work))
-    found = list(in_order(look, work.rows))
+    found = over_blocks(work.rows.by_batch, look, add)
     inside, outside, moved, variance = np.concatenate(found, axis=1)
     return loss_attack(inside, outside), reference_attack(moved, variance), len(inside)
 
 
 def _looker(
     brief: Brief, model: FittedModel, models: Sequence[FittedModel], folds: Folds, sample: _Sample
-) -> Callable[[Batch], Array]:
-    """What the attacks need of the rows of a batch, shape (4, rows).
+) -> Callable[[Batch], list[Array]]:
+    """What the attacks need of the rows of a batch, shape (4, rows), as a list of one.
 
     Distance of the outcome from the prediction with and without the row, how far the prediction
     moved towards the outcome, and the variance of predictions of the row.
@@ -289,7 +290,7 @@ def _looker(
     """
     n_folds = len(models)
 
-    def look(batch: Batch) -> Array:
+    def look(batch: Batch) -> list[Array]:
         labels = folds.labels(batch).astype(np.intp)
         here = np.flatnonzero(sample(batch) & (labels < n_folds))
         X, labels = batch.seen[here], labels[here]
@@ -304,7 +305,7 @@ def _looker(
         without = others[labels, np.arange(len(X))]
         moved = (own - without) * np.sign(truth - without)
         variance = jackknife_variance(others, labels)
-        return np.stack([np.abs(truth - own), np.abs(truth - without), moved, variance])
+        return [np.stack([np.abs(truth - own), np.abs(truth - without), moved, variance])]
 
     return look
 
@@ -334,8 +335,8 @@ def _without_folds(work: Work) -> tuple[Folds, Sequence[FittedModel]]:
     folds = fits.folds
     if work.rows.brief.scheme != "cross-fit":
         folds = _folds_inside(work, folds, fits.sent.parts)
-        last = work.weighing.n_columns - 1
-        jobs = [Job(t.train, last, f"certificate-{k}") for k, t in enumerate(folds.turns)]
+        own = fits.sent.column
+        jobs = [Job(t.train, own, f"certificate-{k}") for k, t in enumerate(folds.turns)]
         paths: Sequence[Path] = replace(fits, folds=folds).paths(jobs, [work.chosen])
     else:
         paths = work.turn_paths()
@@ -358,7 +359,7 @@ def _folds_inside(work: Work, folds: Folds, parts: Sequence[int]) -> Folds:
     own = Folds(turns("cross-fit", OWN_FOLDS), OWN_FOLDS, key)
     labels = [
         np.where(np.isin(folds.labels(batch), parts), own.labels(batch), OWN_FOLDS)
-        for batch in work.rows
+        for [batch] in work.rows.by_batch
     ]
     dealt = np.concatenate(labels).astype(np.int16)
     return replace(own, n_folds=OWN_FOLDS + 1, dealt=dealt)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedcsa.core.arrays import Array, logit
-from fedcsa.core.batches import CACHED_ROWS
+from fedcsa.core.batches import CACHED_ROWS, over_blocks
 from fedcsa.core.conformal import residual_sums, told_residuals
 from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.losses import REGRESSION, Loss, row_losses, sampling_variance
@@ -28,7 +28,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.source.exposure import largest_examined_share
 from fedcsa.source.measure import Work
 from fedcsa.source.mixture import Predictor, mixture_of
-from fedcsa.source.weigh import Batch, TableWeighing, over_blocks
+from fedcsa.source.weigh import Batch
 
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
 #: too small to matter, large enough for functions that are nearly collinear.
@@ -97,13 +97,14 @@ def examine(
     in_reply_to : str
         Hash of the examination.
     """
-    assert isinstance(work.weighing, TableWeighing)  # noqa: S101 - checked by the source
-    brief, tilt, predict = work.rows.brief, work.weighing.tilt, mixture_of(asked, members, work)
+    assert isinstance(work.weighing, Tilt)  # noqa: S101 - checked by the source
+    brief, tilt, predict = work.rows.brief, work.weighing, mixture_of(asked, members, work)
     if policy.max_row_leverage < 1.0:
         policy.check_leverage(largest_examined_share(work, predict, members))
     rng = generator_for(brief.seed, work.rows.source, "jackknife")
     of_block = partial(_First.of, work, tilt, predict, asked, fold_key(rng))
-    first = over_blocks(work.rows, of_block, _First.merge, _EXAMINED_ROWS)
+    rows = replace(work.rows, block_rows=_EXAMINED_ROWS)
+    first = over_blocks(rows, of_block, _First.merge)
     report = partial(ExaminationReport, asked.study, work.rows.source, in_reply_to)
     ess, sums, rate = 1.0 / first.spread.squares, first.groups.sum(axis=0), brief.loss == "zero-one"
     risk, constant, each = float(sums[1]), float(sums[2]), sums[5 + 2 * len(brief.classes) :]

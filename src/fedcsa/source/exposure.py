@@ -20,14 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import in_order
+from fedcsa.core.batches import over_blocks
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
 from fedcsa.models.description import RATIO_POWER
@@ -37,8 +38,8 @@ from fedcsa.models.model import Path
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.fits import LinearFits
-from fedcsa.source.measure import Work, fit_chosen, held_out_losses, rows_at_a_time
-from fedcsa.source.weigh import Batch, over_blocks
+from fedcsa.source.measure import Work, fit_chosen, held_out_losses
+from fedcsa.source.weigh import Batch, weights_of
 
 if TYPE_CHECKING:
     from fedcsa.source.mixture import Predictor
@@ -105,7 +106,7 @@ def _fit_without(work: Work, out: NDArray[np.bool_]) -> Path:
     """
     assert work.fits is not None  # noqa: S101 - there was a model
     folds = work.fits.folds
-    labels = np.concatenate([folds.labels(batch) for batch in work.rows])
+    labels = np.concatenate([folds.labels(batch) for [batch] in work.rows.by_batch])
     dealt = np.where(out, folds.n_folds, labels).astype(np.int16)
     inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
     return fit_chosen(replace(work, fits=replace(work.fits, folds=inside)))
@@ -142,8 +143,8 @@ def variance_shares(work: Work) -> Array:
         0 where outcomes do not vary.
     """
     n_classes = len(work.rows.brief.classes)
-    weights = [_training_weights(work, batch) for batch in work.rows]
-    w, y = np.concatenate(weights), np.concatenate([batch.y for batch in work.rows])
+    found = [(_training_weights(work, batch), batch.y) for [batch] in work.rows.by_batch]
+    w, y = (np.concatenate(parts) for parts in zip(*found, strict=True))
     outcomes = np.eye(n_classes)[y.astype(np.intp)] if n_classes else y[:, None]
     own = w[:, None] * np.square(outcomes - w @ outcomes / w.sum())
     total = own.sum(axis=0)
@@ -261,7 +262,7 @@ def largest_examined_share(work: Work, predict: Predictor, members: Sequence[Fit
         told += [mixed] if bent else []
         columns = [np.reshape(one, (len(batch.y), -1)) for one in told if one is not None]
         design = np.concatenate([np.ones((len(batch.y), 1)), *columns], axis=1)
-        return np.asarray(np.sqrt(work.weighing.judging(batch))[:, None] * design)
+        return np.asarray(np.sqrt(weights_of(work.weighing, batch)[0])[:, None] * design)
 
     shares = _shares_in_span(work, partial(rooted, bent=True))
     shares = shares - _shares_in_span(work, partial(rooted, bent=False))
@@ -294,9 +295,9 @@ def largest_losses(work: Work, alike: int) -> Array:
 
     def of_block(batch: Batch) -> Array:
         losses, rows, _ = held_out_losses(work, batch)
-        return largest(work.weighing.judging(batch)[rows, None] * losses)
+        return largest(weights_of(work.weighing, batch)[0][rows, None] * losses)
 
-    found = over_blocks(work.rows, of_block, largest, rows_at_a_time(n_candidates))
+    found = over_blocks(work.rows, of_block, largest)
     return found[0] if len(found) == alike else np.full(n_candidates, np.inf)
 
 
@@ -310,13 +311,17 @@ def largest_column_share(work: Work) -> float:
     work : Work
         Whose weights match the target's Table 1.
     """
-    mean = sum(in_order(lambda batch: work.weighing.judging(batch) @ batch.z, work.rows))
 
-    def spread(batch: Batch) -> tuple[Array, Array]:
-        own = work.weighing.judging(batch)[:, None] * np.square(batch.z - mean)
-        return own.sum(axis=0), own.max(axis=0, initial=0.0)
+    def means(batch: Batch) -> Array:
+        return weights_of(work.weighing, batch)[0] @ batch.z
 
-    found = list(in_order(spread, work.rows))
+    mean = over_blocks(work.rows.by_batch, means, np.add)
+
+    def spread(batch: Batch) -> list[tuple[Array, Array]]:
+        own = weights_of(work.weighing, batch)[0][:, None] * np.square(batch.z - mean)
+        return [(own.sum(axis=0), own.max(axis=0, initial=0.0))]
+
+    found = over_blocks(work.rows.by_batch, spread, add)
     total = np.sum([of_batch for of_batch, _ in found], axis=0)
     heaviest = np.max([of_batch for _, of_batch in found], axis=0)
     return float((heaviest / np.where(total > 0.0, total, np.inf)).max())
@@ -337,13 +342,14 @@ def _shares_in_span(
     penalty : function of Σw
         θ, beside the mean loss.
     """
-    R = reduce(merge_triangles, in_order(lambda batch: triangle(rooted(batch)), work.rows))
+    rows = work.rows.by_batch
+    R = over_blocks(rows, lambda batch: triangle(rooted(batch)), merge_triangles)
     total = float(R[0, 0] ** 2)  # the first column is √w
     ridge = np.full(len(R), np.sqrt(total * penalty(total)))
     ridge[0] = 0.0
     whiten = _whitening(merge_triangles(R, np.diag(ridge)) if ridge.any() else R)
-    shares = in_order(lambda batch: np.square(rooted(batch) @ whiten).sum(axis=1), work.rows)
-    return np.concatenate(list(shares))
+    shares = over_blocks(rows, lambda batch: [np.square(rooted(batch) @ whiten).sum(axis=1)], add)
+    return np.concatenate(shares)
 
 
 def _shares_of_leaves(work: Work, model: TreeModel) -> Array:
@@ -355,11 +361,11 @@ def _shares_of_leaves(work: Work, model: TreeModel) -> Array:
     model : TreeModel
     """
     total = np.zeros(len(model.value))
-    for batch in work.rows:
+    for [batch] in work.rows.by_batch:
         total += rows_per_leaf(model, batch.seen, _training_weights(work, batch))
     total[total == 0.0] = 1.0
     found = []
-    for batch in work.rows:
+    for [batch] in work.rows.by_batch:
         weights, largest = _training_weights(work, batch), np.zeros(len(batch.y))
         for leaf in model.leaves_of_rows(batch.seen):
             np.maximum(largest, weights / total[leaf], out=largest)
@@ -380,7 +386,7 @@ def _training_weights(work: Work, batch: Batch) -> Array:
     taken = np.isin(work.fits.folds.labels(batch), sent.parts)
     if work.left_out is not None:
         taken &= ~work.left_out[batch.place]
-    weights: Array = work.weighing.training(batch)[:, sent.column]
+    weights: Array = weights_of(work.weighing, batch)[1][:, sent.column]
     weights = weights ** work.chosen.get(RATIO_POWER, 0.0)
     return taken * weights
 

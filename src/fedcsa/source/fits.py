@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
+from fedcsa.core.batches import over_blocks
 from fedcsa.core.folds import generator_for
 from fedcsa.core.ridge import merge_triangles, product_triangle, triangle, triangle_path
+from fedcsa.core.tilt import Tilt
 from fedcsa.messages.fields import to_json
 from fedcsa.models.description import RATIO_POWER, Candidate
 from fedcsa.models.model import (
@@ -26,7 +28,7 @@ from fedcsa.models.model import (
     predicted_or_why_not,
 )
 from fedcsa.source.processes import on_all_cores, shared_zeros
-from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing, over_blocks
+from fedcsa.source.weigh import Batch, Folds, StudyRows, Weighing, weights_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Job:
     parts : sequence of int
         Of the folds.
     column : int
-        Of `Weighing.training`.
+        Of the training weights, see `fedcsa.source.weigh.weights_of`.
     purpose : str
         Names the random numbers.
     """
@@ -80,7 +82,7 @@ class RowFits:
         candidates : sequence of Candidate
         """
         whole = self.rows.whole()
-        labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
+        labels, (_, ratios) = self.folds.labels(whole), weights_of(self.weighing, whole)
         return [self._path(job, candidates, whole, labels, ratios) for job in jobs]
 
     def _path(
@@ -126,7 +128,7 @@ class RowFits:
         fresh = [index for index, key in enumerate(keys) if key not in known]
 
         jobs, whole = self.turns, self.rows.whole()
-        labels, ratios = self.folds.labels(whole), self.weighing.training(whole)
+        labels, (_, ratios) = self.folds.labels(whole), weights_of(self.weighing, whole)
         judged = [np.flatnonzero(labels == turn.judge) for turn in self.folds.turns]
         classes = [self.model.n_classes] if self.model.n_classes else []
         outputs = shared_zeros([len(candidates), len(labels), *classes])
@@ -233,13 +235,14 @@ class LinearFits:
         labels = self.folds.labels(batch)
         order = labels.argsort(kind="stable")
         ends = np.searchsorted(labels[order], np.arange(self.folds.n_folds + 1))
-        design = np.empty((batch.raw.shape[1] + 2, len(order)))
+        design = np.empty((batch.seen.shape[1] + 2, len(order)))
         design[0] = 1.0
         np.take(batch.seen.T, order, axis=1, out=design[1:-1], mode="clip")
         design[-1] = batch.y[order]
         design[1:] -= self.shift[:, None]
-        weighted = any(power for _, power in self.kinds)
-        ratios = self.weighing.training(batch)[order] if weighted else None
+        ratios: Array | None = None
+        if any(power for _, power in self.kinds):
+            ratios = weights_of(self.weighing, batch)[1][order]
         found = np.zeros((len(self.kinds), self.folds.n_folds, len(design), len(design)))
         for kind, (column, power) in enumerate(self.kinds):
             rooted = design
@@ -304,13 +307,14 @@ def fits_of(
     candidates : sequence of Candidate
         Whose powers of the training weights are needed.
     """
-    last = weighing.n_columns - 1  # all turns share one column, or each has its own
+    # All turns share one column of training weights, or each has its own and all rows the last.
+    last = 0 if isinstance(weighing, Tilt) else len(folds.turns)
     turns = [Job(t.train, min(k, last), f"model-{k}") for k, t in enumerate(folds.turns)]
     sent = Job(range(folds.n_folds), last, "model-refit") if rows.brief.refit else turns[0]
     if not isinstance(model, LinearRegression):
         return RowFits(rows, weighing, folds, model, turns, sent)
     first = next(iter(rows))
-    columns = np.column_stack([first.seen, first.y])
+    columns = np.concatenate([np.column_stack([block.seen, block.y]) for block in first])
     # About the means; a constant column as a whole. A line through the origin stays there.
     shift = np.zeros(columns.shape[1])
     if model.intercept:
@@ -318,5 +322,5 @@ def fits_of(
         shift = np.where(constant, columns[0], columns.mean(axis=0))
     # Without a power, sums are counts.
     powers = sorted({0.0, *(candidate.get(RATIO_POWER, 0.0) for candidate in candidates)})
-    kinds = [(c, p) for c in range(weighing.n_columns) for p in powers if p or not c]
+    kinds = [(c, p) for c in range(last + 1) for p in powers if p or not c]
     return LinearFits(rows, weighing, folds, model, turns, sent, kinds, shift)

@@ -5,7 +5,7 @@ fitted from sums hold them all. Sums are made in the order of the batches: nothi
 number of cores, or on whether the rows are held or read.
 
 =================  ==================================================================
-`TableWeighing`    a pass for every step of Newton's method, see `fedcsa.core.tilt`
+`fit_tilt`         a pass for every step of Newton's method, see `fedcsa.core.tilt`
 `fits_of`          linear models: one pass for the products of every part and power
 `measure`          one pass: losses of every candidate on rows that it has not seen
 =================  ==================================================================
@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.batches import CACHED_ROWS
+from fedcsa.core.batches import CACHED_ROWS, over_blocks
 from fedcsa.core.losses import Loss, RiskMoments, loss_named, row_losses, sampling_variance
+from fedcsa.core.tilt import Tilt, fit_tilt
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
@@ -37,10 +38,10 @@ from fedcsa.source.weigh import (
     Batch,
     RatioWeighing,
     StudyRows,
-    TableWeighing,
     Weighing,
     folds_of,
-    over_blocks,
+    weights_of,
+    z_of_blocks,
 )
 
 #: Correlations are sent for at most so many features: 435 numbers.
@@ -60,6 +61,7 @@ class Work:
     Attributes
     ----------
     rows : StudyRows
+        In blocks that are judged together.
     candidates : mapping of int to Candidate
         By their numbers in the study; a given model is one without values.
     loss : Loss
@@ -139,7 +141,8 @@ def prepare(
         raise _too_large(rows, len(every))
     folds = None if model is None else folds_of(rows)
     if by_table:
-        weighing: Weighing = TableWeighing.fit(rows)
+        table = brief.table
+        weighing: Weighing = fit_tilt(rows, table.flags, table.correlations, z_of_blocks)
     elif folds is not None:
         weighing = RatioWeighing.fit(rows, folds, ratio)
     else:
@@ -148,14 +151,16 @@ def prepare(
             "all but one; its rows do not suffice. Leave it out or use fewer folds."
         )
     candidates = dict(zip(numbers, every, strict=True))
+    most = max(MOST_LOSSES // max(len(brief.candidates), 1), 1)
+    judged = replace(rows, block_rows=min(CACHED_ROWS, most))
     if model is None or folds is None:
-        return Work(rows, candidates, loss, weighing)
+        return Work(judged, candidates, loss, weighing)
     fits, outputs = fits_of(rows, weighing, folds, model, every), None
     if isinstance(fits, LinearFits):
         paths = fits.paths(fits.turns, every)
     else:
         outputs, paths = fits.held_out(every)
-    return Work(rows, candidates, loss, weighing, fits, paths, outputs)
+    return Work(judged, candidates, loss, weighing, fits, paths, outputs)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
@@ -204,7 +209,7 @@ def measure(
     """
     brief = work.rows.brief
     n_candidates, of_block = len(brief.candidates), partial(_sums_of_block, work, most)
-    sums = over_blocks(work.rows, of_block, _Measured.merge, rows_at_a_time(n_candidates))
+    sums = over_blocks(work.rows, of_block, _Measured.merge)
     total = sums.total  # of the rows that are judged: 1, but for a split
     ess = total**2 / sums.squares if total > 0.0 else 0.0
     risk, variance = sums.mean.copy(), np.zeros(n_candidates)
@@ -214,11 +219,12 @@ def measure(
     if work.fits is None:
         failed = dict.fromkeys(range(n_candidates), "TooFewOutcomes")
     risk[[*failed]], variance[[*failed]] = 0.0, 0.0
-    before, weighted = sums.before / work.rows.n_rows, work.weighing.total > 0.0
+    before = sums.before / work.rows.n_rows
+    weighted = isinstance(work.weighing, Tilt) or work.weighing.total > 0.0
     moments, d, own = vars(sums.moments or _NO_MOMENTS), len(brief.features), np.empty(0)
     asked = not len(brief.correlations) and 2 <= d <= MOST_CORRELATED  # the target tells none
-    if asked and isinstance(work.weighing, TableWeighing):
-        own = np.round(work.weighing.tilt.own_correlations[np.triu_indices(d, 1)], 2)
+    if asked and isinstance(work.weighing, Tilt):
+        own = np.round(work.weighing.own_correlations[np.triu_indices(d, 1)], 2)
     return RiskReport(
         study=brief.study,
         source=work.rows.source,
@@ -313,7 +319,7 @@ def _sums_of_block(work: Work, most: Array | None, batch: Batch) -> _Measured:
     brief = work.rows.brief
     n_candidates, n_classes = len(brief.candidates), len(brief.classes)
     losses, rows, failed = held_out_losses(work, batch)
-    weights = work.weighing.judging(batch)
+    weights, _ = weights_of(work.weighing, batch)
     w, y = weights[rows], batch.y[rows]
     judged = weights if len(rows) == len(weights) else np.bincount(rows, w, len(weights))
     if most is not None:
@@ -321,7 +327,8 @@ def _sums_of_block(work: Work, most: Array | None, batch: Batch) -> _Measured:
             np.fmin(losses, most / w[:, None], out=losses)  # of no weight: as they are
     moments = None
     if brief.moments and len(y):
-        moments = RiskMoments.of(work.weighing.total * w, losses)
+        total = work.weighing.n_rows if isinstance(work.weighing, Tilt) else work.weighing.total
+        moments = RiskMoments.of(total * w, losses)
     outcome, total, squared = np.array([float(w @ y)]), float(w.sum()), w * w
     both = np.stack([w, squared])
     spread = float(w @ (y - outcome[0] / (total or 1.0)) ** 2)
@@ -348,15 +355,6 @@ def _sums_of_block(work: Work, most: Array | None, batch: Batch) -> _Measured:
         moments=moments,
         failed=failed,
     )
-
-
-def rows_at_a_time(n_candidates: int) -> int:
-    """Rows that are judged together: losses of all candidates are the largest array of a pass.
-
-    >>> rows_at_a_time(39), rows_at_a_time(6000)
-    (4096, 174)
-    """
-    return max(min(CACHED_ROWS, MOST_LOSSES // max(n_candidates, 1)), 1)
 
 
 def held_out_losses(work: Work, batch: Batch) -> tuple[Array, NDArray[np.intp], dict[int, str]]:
@@ -402,7 +400,7 @@ def _findings(work: Work, n_narrow: int) -> list[dict[str, Any]]:
         As for `measure`.
     """
     warned = sum((Counter(path.warned) for path in work.paths), Counter[str]())
-    found = [*work.weighing.findings]
+    found = [] if isinstance(work.weighing, Tilt) else [*work.weighing.findings]
     for name, count in warned.items():  # by the model library
         found.append(Finding("fit-warning", evidence={"warning": name, "count": float(count)}))
     if n_narrow:  # the strict rule refuses such a table; where it is off, the danger is named

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import BandedBatches, Batches, one_blas_thread
+from fedcsa.core.tilt import fit_tilt
 from fedcsa.errors import FedCSAError, MessageError, PolicyError, ProtocolError
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
@@ -43,7 +44,7 @@ from fedcsa.source.examine import NO_TABLE, examine, finds_useless
 from fedcsa.source.exposure import fit_unexposed, largest_column_share, largest_losses
 from fedcsa.source.measure import Work, fit_chosen, measure, prepare
 from fedcsa.source.mixture import check_second, members_of
-from fedcsa.source.weigh import SiteRows, StudyRows, TableWeighing, folds_of
+from fedcsa.source.weigh import SiteRows, StudyRows, folds_of, z_of_blocks
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
 
@@ -490,8 +491,8 @@ class Source:
     def row_weights(self, brief: Brief) -> Array:
         """Weights of the rows for the table in `brief`, shape (rows,); they sum to one."""
         rows = self._rows.of(brief)
-        weighing = TableWeighing.fit(rows)
-        return np.concatenate([weighing.judging(batch) for batch in rows])
+        tilt = fit_tilt(rows, brief.table.flags, brief.table.correlations, z_of_blocks)
+        return np.concatenate([tilt.weights(batch.z) for [batch] in rows.by_batch])
 
     def refusals(self, brief: Brief) -> list[PolicyError]:
         """Every rule of this site that refuses `brief`; `answer` stops at the first."""

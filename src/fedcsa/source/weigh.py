@@ -7,11 +7,13 @@ be held: those of a table follow from the row alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property, partial
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,13 +23,14 @@ from fedcsa.core.batches import (
     CACHED_ROWS,
     Batches,
     HeldBatches,
-    in_order,
+    column_sums,
+    joined_sums,
     known_moments,
-    summarise,
+    over_blocks,
 )
 from fedcsa.core.folds import Turn, dealt_labels, fold_key, fold_labels, generator_for, turns
 from fedcsa.core.table import MISSING_MARK
-from fedcsa.core.tilt import Tilt, fit_tilt
+from fedcsa.core.tilt import Tilt
 from fedcsa.core.ulsif import ULSIF
 from fedcsa.core.units import OtherUnit, other_units
 from fedcsa.errors import DataError
@@ -38,10 +41,6 @@ if TYPE_CHECKING:
     from fedcsa.messages.messages import Brief
 
 
-#: What a pass over rows sums up.
-Sums = TypeVar("Sums")
-
-
 @dataclass(frozen=True)
 class Batch:
     """Some rows of a source as a study sees them.
@@ -50,9 +49,10 @@ class Batch:
     ----------
     place : slice
         Where they stand in the table.
-    raw : array of shape (rows, features)
-    brief : Brief
-        With the target's means and sds, and whether models see features in these units.
+    z : array of shape (rows, features)
+        In the target's units; a column in one piece.
+    seen : array of shape (rows, features)
+        As the models see them: z, or as they are.
     y : array of shape (rows,)
         Numbers, or codes of classes.
     groups : array of shape (rows,) or None
@@ -62,33 +62,11 @@ class Batch:
     """
 
     place: slice
-    raw: Array
-    brief: Brief
+    z: Array
+    seen: Array
     y: Array
     groups: Array | None
-    given: Array | None = None
-
-    @cached_property
-    def z(self) -> Array:
-        """The features in the target's units, shape (rows, features); a column in one piece."""
-        columns = np.empty(self.raw.shape[::-1])
-        np.subtract(self.raw.T, self.brief.mean[:, None], out=columns)
-        columns /= self.brief.sd[:, None]
-        return columns.T
-
-    @property
-    def seen(self) -> Array:
-        """The features as the models see them, shape (rows, features)."""
-        return self.z if self.brief.scale else self.raw
-
-    def cut(self, size: int = CACHED_ROWS) -> Iterator[Batch]:
-        """The same rows, `size` at a time."""
-        for first in range(0, len(self.y), size):
-            rows = slice(first, min(first + size, len(self.y)))
-            place = slice(self.place.start + first, self.place.start + rows.stop)
-            groups = None if self.groups is None else self.groups[rows]
-            given = None if self.given is None else self.given[rows]
-            yield Batch(place, self.raw[rows], self.brief, self.y[rows], groups, given)
+    given: Array | None
 
 
 @dataclass(frozen=True)
@@ -115,6 +93,8 @@ class StudyRows:
         The column of predictions that is judged.
     judged : dict of str to (array, list)
         What fits that do not depend on the target gave in other studies of these rows.
+    block_rows : int
+        Rows that are worked on together.
     """
 
     source: str
@@ -129,17 +109,43 @@ class StudyRows:
     given: int | None = field(default=None, repr=False)
     judged: dict[str, tuple[Array, list[Any]]] = field(default_factory=dict, repr=False)
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Start a pass."""
+    block_rows: int = CACHED_ROWS
+
+    def __iter__(self) -> Iterator[Iterator[Batch]]:
+        """Start a pass: of every batch its blocks, each made when it is asked for."""
         start = 0
+        for X, y in self.rows:
+            yield map(partial(self._block, start, X, y), range(0, len(y), self.block_rows))
+            start += len(y)
+
+    def _block(self, start: int, X: Array, y: Array, first: int) -> Batch:
+        """The rows of a batch from `first` on.
+
+        Parameters
+        ----------
+        start : int
+            Where the batch stands in the table.
+        X : array of shape (rows, columns)
+            Of the batch.
+        y : array of shape (rows,)
+        first : int
+        """
+        X, y = X[first : first + self.block_rows], y[first : first + self.block_rows]
         in_place = list(self.columns) == list(range(len(self.columns)))
         picked = slice(0, len(self.columns)) if in_place else list(self.columns)
-        for X, y in self.rows:
-            # Laid out alike, rows give the same bits wherever they come from.
-            raw = np.ascontiguousarray(X[:, picked])
-            groups, given = (None if k is None else X[:, k] for k in (self.group, self.given))
-            place = slice(start, start := start + len(y))
-            yield Batch(place, raw, self.brief, y, groups, given)
+        # Laid out alike, rows give the same bits wherever they come from.
+        raw = np.ascontiguousarray(X[:, picked])
+        columns = np.empty(raw.shape[::-1])
+        np.subtract(raw.T, self.brief.mean[:, None], out=columns)
+        columns /= self.brief.sd[:, None]
+        place = slice(start + first, start + first + len(y))
+        groups, given = (None if k is None else X[:, k] for k in (self.group, self.given))
+        return Batch(place, columns.T, columns.T if self.brief.scale else raw, y, groups, given)
+
+    @property
+    def by_batch(self) -> StudyRows:
+        """The same, every batch in one block."""
+        return replace(self, block_rows=self.n_rows)
 
     def class_rows(self) -> Array:
         """Rows of every class of the outcome, shape (classes,)."""
@@ -150,7 +156,7 @@ class StudyRows:
 
     def check_given(self) -> None:
         """Raise a `DataError` unless a column of predictions of classes holds probabilities."""
-        for batch in self if self.brief.classes else ():
+        for [batch] in self.by_batch if self.brief.classes else ():
             if batch.given is not None and ((batch.given < 0.0) | (batch.given > 1.0)).any():
                 raise DataError(
                     f"The column of predictions of source {self.source!r} must hold probabilities "
@@ -174,35 +180,8 @@ class StudyRows:
 
     def whole(self) -> Batch:
         """All rows at once: for models that need them in memory."""
-        parts = list(self)
-        if len(parts) == 1:
-            return parts[0]
-        raw = np.concatenate([part.raw for part in parts])
-        y = np.concatenate([part.y for part in parts])
-        told = [part.groups for part in parts if part.groups is not None]
-        return Batch(slice(0, len(y)), raw, self.brief, y, np.concatenate(told) if told else None)
-
-
-def over_blocks(
-    rows: StudyRows,
-    of_block: Callable[[Batch], Sums],
-    merge: Callable[[Sums, Sums], Sums],
-    size: int = CACHED_ROWS,
-) -> Sums:
-    """One pass: what `of_block` makes of all rows, merged block by block, batches on all cores.
-
-    Parameters
-    ----------
-    rows : StudyRows
-    of_block : function
-        Of a few rows.
-    merge : function
-        Of two of its results.
-    size : int
-        Rows of a block.
-    """
-    of_batch = lambda batch: reduce(merge, map(of_block, batch.cut(size)))  # noqa: E731
-    return reduce(merge, in_order(of_batch, rows))
+        assert isinstance(self.rows, HeldBatches)  # noqa: S101 - they are held
+        return self.by_batch._block(0, self.rows.X, self.rows.y, 0)
 
 
 @dataclass(frozen=True)
@@ -263,10 +242,13 @@ class SiteRows:
     @cached_property
     def summary(self) -> tuple[int, Array, Array]:
         """Number of rows, means and sds of all columns, by one pass."""
-        found = summarise(self.rows, len(self.rows.columns))
-        if not found[0]:
+        coming = iter(self.rows)
+        first = next(coming, None)
+        if first is None:
             raise DataError(f"Source {self.source!r} must have rows; its table has none.")
-        return found
+        batches = ([batch] for batch in chain([first], coming))
+        n, origin, mean, squares = over_blocks(batches, column_sums, joined_sums)
+        return n, origin + mean, np.sqrt(squares / n)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -376,7 +358,7 @@ def _suffice(folds: Folds, rows: StudyRows) -> bool:
     """
     n_classes = len(rows.brief.classes)
     counts = np.zeros((folds.n_folds, max(n_classes, 1)))
-    for batch in rows:
+    for [batch] in rows.by_batch:
         labels = folds.labels(batch)
         codes = batch.y.astype(np.intp) if n_classes else np.zeros(len(labels), dtype=np.intp)
         flat = labels.astype(np.intp) * counts.shape[1] + codes
@@ -391,42 +373,8 @@ def _suffice(folds: Folds, rows: StudyRows) -> bool:
 # Weights ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TableWeighing:
-    """Weights that match the target's Table 1: one set for training and for judging.
-
-    Attributes
-    ----------
-    tilt : Tilt
-    total : float
-        What weights that sum to one are multiplied with to be ratios: the number of rows.
-    findings : tuple of Finding
-        What is dangerous about the weights.
-    n_columns : int
-        Kinds of training weights: one for all turns.
-    """
-
-    tilt: Tilt
-    total: float
-    findings: tuple[Finding, ...] = ()
-    n_columns: int = 1
-
-    @classmethod
-    def fit(cls, rows: StudyRows) -> TableWeighing:
-        """Weight `rows` to the table in their brief."""
-        table = rows.brief.table
-        flags = np.array(table.flags, dtype=bool)
-        in_units = lambda batch: (block.z for block in batch.cut())  # noqa: E731
-        tilt = fit_tilt(rows, flags, table.correlations, blocks=in_units)
-        return cls(tilt, float(tilt.n_rows))
-
-    def training(self, batch: Batch) -> Array:
-        """Ratios n·w, at least a thousandth, shape (rows, 1)."""
-        return np.maximum(self.total * self.judging(batch), RATIO_FLOOR)[:, None]
-
-    def judging(self, batch: Batch) -> Array:
-        """W of every row."""
-        return self.tilt.weights(batch.z)
+#: Of the blocks of a batch what weights that match the target's Table 1 are made from.
+z_of_blocks = partial(map, attrgetter("z"))
 
 
 @dataclass(frozen=True)
@@ -481,23 +429,30 @@ class RatioWeighing:
         weights = judged / total if total > 0.0 else share / share.sum()
         return cls(np.column_stack([*columns, everywhere]), weights, total, tuple(findings))
 
-    @property
-    def n_columns(self) -> int:
-        """One a turn, and one for all rows."""
-        return int(self.ratios.shape[1])
 
-    def training(self, batch: Batch) -> Array:
-        """Ratios of a batch's rows, shape (rows, turns + 1)."""
-        rows: Array = self.ratios[batch.place]
-        return rows
-
-    def judging(self, batch: Batch) -> Array:
-        """Weights of a batch's rows; where all ratios are 0, equal ones."""
-        rows: Array = self.judged[batch.place]
-        return rows
+#: Weights that match the target's Table 1, one set for training and for judging, or a ratio's.
+Weighing = Tilt | RatioWeighing
 
 
-Weighing = TableWeighing | RatioWeighing
+def weights_of(weighing: Weighing, batch: Batch) -> tuple[Array, Array]:
+    """Weights of a batch's rows for judging, and ratios for training.
+
+    Parameters
+    ----------
+    weighing : Weighing
+    batch : Batch
+
+    Returns
+    -------
+    judging : array of shape (rows,)
+        Over all rows that are judged they sum to one; where all ratios are 0 they are equal.
+    training : array of shape (rows, columns)
+        One column for all turns; or one for every turn, and the last for all rows.
+    """
+    if isinstance(weighing, RatioWeighing):
+        return weighing.judged[batch.place], weighing.ratios[batch.place]
+    w = weighing.weights(batch.z)
+    return w, np.maximum(weighing.n_rows * w, RATIO_FLOOR)[:, None]
 
 
 def _checked(ratios: Any, rows: StudyRows) -> Array:
