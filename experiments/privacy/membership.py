@@ -120,11 +120,10 @@ class Fitter:
     def __call__(self, X: Array, y: Array) -> tuple[Any, Any]:
         """The model at the best candidate, and what the source's own attacks on it reach."""
         rows = SiteRows.in_memory("a", X, y, None, 1).of(self.brief)
-        work = prepare(rows)
         at = 0
         if len(self.candidates) > 1:
-            at = int(np.argmin(measure(work, "").risk))
-        work = work.at(at)
+            at = int(np.argmin(measure(prepare(rows), "").risk))
+        work = prepare(rows, at)
         [model] = fit_chosen(work).models
         report = ModelReport(
             study="membership", source="a", in_reply_to="", candidate=at, n_rows=len(y), show=True,

@@ -42,7 +42,7 @@ def exposed(X, y, candidate, **options):
     )
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
-    work = prepare(site.of(brief)).at(0)
+    work = prepare(site.of(brief), 0)
     [model] = fit_chosen(work).models
     return outcome_shares(work, model).max(), work, model
 

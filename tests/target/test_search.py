@@ -375,7 +375,7 @@ def test_nothing_is_searched_after_the_model_was_asked_for():
 def test_nothing_is_searched_after_a_mixture_was_shown():
     """Where the chosen candidate failed, no model is asked for, and the search is over, too."""
     source, more = asked_twice()
-    source._studies[more.study].asked[Examination.name] = more
+    source._studies[more.study].asked[Examination.name, False] = more
     assert source.answer(more).rule == "phase_order"
 
 

@@ -75,7 +75,7 @@ class Work:
     left_out : array of bool of shape (rows,), or None
         Rows that take no part in the model that is sent.
     chosen : Candidate
-        The one that `at` chose.
+        The one that a model is sent of; `paths` and `outputs` are then of it alone.
     """
 
     rows: StudyRows = field(repr=False)
@@ -87,17 +87,6 @@ class Work:
     outputs: Array | None = field(default=None, repr=False)
     left_out: NDArray[np.bool_] | None = field(default=None, repr=False)
     chosen: Candidate = field(default_factory=dict)
-
-    def at(self, candidate: int) -> Work:
-        """The same of one candidate alone."""
-        place = list(self.candidates).index(candidate)
-        one = slice(place, place + 1)
-        return replace(
-            self,
-            chosen=self.candidates[candidate],
-            paths=[replace(path, models=path.models[one]) for path in self.paths],
-            outputs=None if self.outputs is None else self.outputs[one],
-        )
 
     def turn_paths(self) -> Sequence[Path]:
         """Models of the one candidate, one without each part: kept, or fitted again."""
@@ -120,7 +109,7 @@ def prepare(
     ----------
     rows : StudyRows
     at : int, optional
-        Number of the one candidate that is fitted; by default all are.
+        Number of the one candidate that is fitted and chosen; by default all are fitted.
     losses, ratio, trusted_types
         As for `fedcsa.source.source.Source`.
     """
@@ -160,7 +149,8 @@ def prepare(
         paths = fits.paths(fits.turns, every)
     else:
         outputs, paths = fits.held_out(every)
-    return Work(judged, candidates, loss, weighing, fits, paths, outputs)
+    chosen = {} if at is None else every[0]
+    return Work(judged, candidates, loss, weighing, fits, paths, outputs, chosen=chosen)
 
 
 def _too_large(rows: StudyRows, n_candidates: int) -> DataError:

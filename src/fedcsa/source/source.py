@@ -62,17 +62,18 @@ class Remembered:
         What came after the brief in a search, in order.
     work : Work or None
         Of the brief's candidates, or after a restart or a search of the chosen one.
-    asked : dict of str to Message
-        Place of a question -> the question that was taken up; another for that place is refused.
+    asked : dict of (str, bool) to Message
+        Its name, and whether it examines again -> the question that was taken up; another is
+        refused.
     sent : dict of str to (Message, Message)
-        Place of a question -> question and answer.
+        Hash of a question -> question and answer.
     """
 
     brief: Brief
     design: Brief
     rounds: list[MoreCandidates] = field(default_factory=list)
     work: Work | None = field(default=None, repr=False)
-    asked: dict[str, Message] = field(default_factory=dict)
+    asked: dict[tuple[str, bool], Message] = field(default_factory=dict)
     sent: dict[str, tuple[Message, Message]] = field(default_factory=dict)
 
     def with_round(self, more: MoreCandidates) -> Remembered:
@@ -90,14 +91,6 @@ class Remembered:
         design = replace(self.brief, candidates=(*self.brief.candidates, *later))
         # Of the chosen candidate, work is made again.
         return replace(self, design=design, rounds=[*before, more], work=None)
-
-
-def remembered_as(question: Message) -> str:
-    """Under which a question is remembered: one of every kind, round and examination."""
-    if isinstance(question, MoreCandidates):
-        return f"{question.name} {question.round}"
-    second = isinstance(question, Examination) and question.again
-    return f"{question.name} again" if second else question.name
 
 
 class Source:
@@ -222,15 +215,15 @@ class Source:
                 "A source answers a brief, more candidates, a model request or an examination, "
                 f"not a {message.name}."
             )
-        key, study = remembered_as(message), self._studies.get(message.study)
-        asked, sent = study.sent.get(key, (None, None)) if study else (None, None)
+        study = self._studies.get(message.study)
+        asked, sent = study.sent.get(in_reply_to, (None, None)) if study else (None, None)
         try:
             answer = sent if asked == message else None
             if answer is None:
                 with one_blas_thread():  # threads go through batches; those of BLAS would fight
                     answer = make(message, in_reply_to)
             released = cast(_Reply, self.ledger.release(answer, [TARGET]))
-            self._studies[message.study].sent[key] = message, released
+            self._studies[message.study].sent[in_reply_to] = message, released
             return released
         except PolicyError as error:
             self.refusal = self._explained(error, message)
@@ -272,8 +265,9 @@ class Source:
         self.remember(brief, report)
         for question, answer in rounds:
             self.remember(question, answer)
-        asked = {remembered_as(question): question for question in others}
-        self._studies[brief.study].asked |= asked
+        for other in others:
+            again = isinstance(other, Examination) and other.again
+            self._studies[brief.study].asked[other.name, again] = other
 
     def remember(self, question: Brief | MoreCandidates, report: RiskReport) -> None:
         """Know again what this site answered before it was restarted, and so answer the same.
@@ -292,7 +286,7 @@ class Source:
         else:
             study = self._reported(question).with_round(question)
             self._studies[question.study] = study
-        study.sent[remembered_as(question)] = question, report
+        study.sent[digest_of(question)] = question, report
 
     def answer_key(self, question: Message) -> str:
         """Under which an answer can be kept: the same as long as rows, rules and question are."""
@@ -301,26 +295,40 @@ class Source:
 
     # Phase 1: numbers for every candidate -------------------------------------------------
 
-    def _report(self, brief: Brief, in_reply_to: str) -> RiskReport:
+    def _report(
+        self, brief: Brief, in_reply_to: str, searched: Remembered | None = None
+    ) -> RiskReport:
         """Weigh, fit and judge.
 
         Parameters
         ----------
         brief : Brief
         in_reply_to : str
-            Hash of the brief.
+            Hash of the question.
+        searched : Remembered, optional
+            The study after another round of its search, whose candidates `brief` holds.
         """
-        known = self._studies.get(brief.study)
-        if known is not None and known.brief != brief:
+        study = searched or self._studies.get(brief.study) or Remembered(brief, brief)
+        if searched is None and study.brief != brief:
             raise PolicyError(
                 "one_brief",
                 "This site answers one brief per study; give another study another name.",
             )
         rows = self._rows.of(brief)
-        if refused := self._refusals(rows):
+        if refused := self._refusals(replace(rows, brief=study.design)):
             raise refused[0]
-        study = self._studies.setdefault(brief.study, Remembered(brief, brief))
-        report, study.work = self._measured(rows, in_reply_to)
+        self._studies.setdefault(brief.study, study)
+        work = prepare(rows, **self._own)
+        self.failures = {i: text for path in work.paths for i, text in path.texts.items()}
+        most = self._policy.max_row_share
+        alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
+        caps = largest_losses(work, alike) if alike > 1 else None
+        n_narrow = narrow_features(brief, rows.sd, Policy.min_sd_share)
+        report = measure(work, in_reply_to, n_narrow, caps)
+        if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
+            report = replace(report, correlations=np.empty(0))
+        if searched is None:
+            study.work = work
         return report
 
     def _report_more(self, more: MoreCandidates, in_reply_to: str) -> RiskReport:
@@ -334,35 +342,12 @@ class Source:
         """
         study = self._reported(more)
         extended = study.with_round(more)
-        if refused := self._refusals(self._rows.of(extended.design)):
-            raise refused[0]
         before, failed = len(study.design.candidates), self.failures
         brief = replace(study.brief, candidates=more.candidates)
-        report, _ = self._measured(self._rows.of(brief), in_reply_to)
+        report = self._report(brief, in_reply_to, extended)
         self.failures = {**failed, **{before + k: text for k, text in self.failures.items()}}
         self._studies[more.study] = extended
         return replace(report, correlations=np.empty(0))  # they were told with the first
-
-    def _measured(self, rows: StudyRows, in_reply_to: str) -> tuple[RiskReport, Work]:
-        """What this site tells of the candidates in a brief, and what that rests on.
-
-        Parameters
-        ----------
-        rows : StudyRows
-            As the brief wants to see them.
-        in_reply_to : str
-            Hash of the question.
-        """
-        work = prepare(rows, **self._own)
-        self.failures = {i: text for path in work.paths for i, text in path.texts.items()}
-        most = self._policy.max_row_share
-        alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
-        caps = largest_losses(work, alike) if alike > 1 else None
-        n_narrow = narrow_features(rows.brief, rows.sd, Policy.min_sd_share)
-        report = measure(work, in_reply_to, n_narrow, caps)
-        if most < 1.0 and len(report.correlations) and largest_column_share(work) > most:
-            report = replace(report, correlations=np.empty(0))
-        return report, work
 
     # Phase 2: one model at the chosen candidate -------------------------------------------
 
@@ -378,7 +363,7 @@ class Source:
         study, policy = self._reported(request), self._policy
         if not study.brief.candidates:
             raise MessageError("A study of a given model must ask for no other.")
-        if study.asked.setdefault(request.name, request) != request:
+        if study.asked.setdefault((request.name, False), request) != request:
             raise PolicyError(
                 "one_model", "This site sends one model per study; give another study another name."
             )
@@ -426,8 +411,9 @@ class Source:
         study, policy = self._reported(asked), self._policy
         members = members_of(asked, study.design)  # refuses what is not of the study
         if asked.again:
-            check_second(asked, study.asked.get(asked.name) if study.brief.candidates else None)
-        if study.asked.setdefault(remembered_as(asked), asked) != asked:
+            first = study.asked.get((asked.name, False)) if study.brief.candidates else None
+            check_second(asked, first)
+        if study.asked.setdefault((asked.name, asked.again), asked) != asked:
             raise PolicyError(
                 "one_examination",
                 "This site examines one mixture per study; give another study another name.",
@@ -456,7 +442,7 @@ class Source:
         """
         if not asked.again:
             return bool(study.brief.candidates) and finds_useless(found, asked.weights)
-        first = study.asked[Examination.name]
+        first = study.asked[Examination.name, False]
         assert isinstance(first, Examination)  # noqa: S101 - checked
         before = examine(first, members_of(first, study.design), work, self._policy, "")
         return not before.reason and not finds_useless(before, first.weights)
@@ -466,7 +452,8 @@ class Source:
     def _reported(self, asked: MoreCandidates | ModelRequest | Examination) -> Remembered:
         """The study, if this site has reported on that very brief and its candidate."""
         study = self._studies.get(asked.study)
-        if study is None or Brief.name not in study.sent or digest_of(study.brief) != asked.brief:
+        reported = study is not None and asked.brief in study.sent
+        if study is None or not reported or digest_of(study.brief) != asked.brief:
             raise PolicyError(
                 "phase_order", "A site goes on only with a study on whose brief it has reported."
             )
@@ -486,7 +473,15 @@ class Source:
         """
         if study.work is None or candidate not in study.work.candidates:
             study.work = prepare(self._rows.of(study.design), candidate, **self._own)
-        return study.work.at(candidate)
+        work = study.work
+        place = list(work.candidates).index(candidate)
+        one = slice(place, place + 1)
+        return replace(
+            work,
+            chosen=work.candidates[candidate],
+            paths=[replace(path, models=path.models[one]) for path in work.paths],
+            outputs=None if work.outputs is None else work.outputs[one],
+        )
 
     def row_weights(self, brief: Brief) -> Array:
         """Weights of the rows for the table in `brief`, shape (rows,); they sum to one."""
