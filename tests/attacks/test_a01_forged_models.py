@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import MAGIC, PROTOCOL_VERSION, decode, encode
-from fedcsa.messages.fields import to_json, wire_fields
+from fedcsa.messages.fields import to_json
 from fedcsa.messages.policy import Policy
 from fedcsa.models.convert import to_portable
 from fedcsa.models.fitted import EstimatorModel
@@ -134,7 +134,7 @@ def test_an_object_of_another_process_has_no_way_in(ridge):
 
 def test_a_packed_model_of_the_old_protocol_is_no_message(ridge):
     _, report = ridge
-    kinds = wire_fields(report).items()
+    kinds = report.kinds.items()
     values = {name: getattr(report, name) for name, kind in kinds if kind != "arrays"}
     values |= {"format": "skops", "link": "identity", "intercept": 0.0}
     header = {"kind": report.name, "shapes": {"packed": [9]}, "values": values}

@@ -19,7 +19,7 @@ from fedcsa.messages.codec import (
     digest,
     encode,
 )
-from fedcsa.messages.fields import ARRAY_KINDS, Message, named, wire_fields
+from fedcsa.messages.fields import ARRAY_KINDS, Message, named
 from fedcsa.messages.messages import MoreCandidates, Refusal
 
 
@@ -65,7 +65,7 @@ def test_decoded_arrays_are_read_only_native_and_bit_for_bit_the_same(message):
 
 def test_values_have_the_same_types_before_and_after_their_way(message):
     other = decode(encode(message))
-    for name, kind in wire_fields(message).items():
+    for name, kind in message.kinds.items():
         if kind not in ARRAY_KINDS:
             assert repr(getattr(other, name)) == repr(getattr(message, name))
 

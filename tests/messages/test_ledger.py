@@ -10,7 +10,6 @@ import pytest
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import encode
-from fedcsa.messages.fields import wire_fields
 from fedcsa.messages.policy import FieldRecord, Ledger, LedgerEntry, Policy, entries_of, utc_now
 from fedcsa.models.description import thaw
 
@@ -40,7 +39,7 @@ def test_an_entry_describes_the_message(message):
 def test_an_entry_names_every_field_of_the_message_in_order(message):
     entry = entry_of(message, "mainz", "ulm")
     names = []
-    for name, kind in wire_fields(message).items():
+    for name, kind in message.kinds.items():
         keys = getattr(message, name) if kind == "arrays" else ()
         names += [f"{name}.{key}" for key in keys] if kind == "arrays" else [name]
     assert [record.name for record in entry.fields] == names
@@ -48,7 +47,7 @@ def test_an_entry_names_every_field_of_the_message_in_order(message):
 
 def test_an_entry_has_the_shape_size_and_hash_of_every_field(message):
     entry = entry_of(message, "mainz", "ulm")
-    values = {name: getattr(message, name) for name in wire_fields(message)}
+    values = {name: getattr(message, name) for name in message.kinds}
     values |= dict(message.buffers())
     for record in entry.fields:
         value = values[record.name]

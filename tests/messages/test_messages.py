@@ -9,7 +9,6 @@ from sklearn.svm import SVR
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.fields import wire_fields
 from fedcsa.messages.messages import MESSAGES, REASONS, ModelRequest, Refusal
 from fedcsa.messages.policy import LedgerEntry, entries_of
 from fedcsa.models.description import thaw
@@ -34,9 +33,9 @@ def test_every_kind_of_message_is_known_by_its_name():
 def test_every_field_of_every_message_has_a_known_kind():
     known = {"text", "whole", "number", "flag", "plain", "vector", "matrix", "blob", "arrays"}
     for cls in MESSAGES.values():
-        assert set(wire_fields(cls).values()) <= known
+        assert set(cls.kinds.values()) <= known
         # Only an object of this process is no field of the wire.
-        assert {item.name for item in dataclasses.fields(cls)} - wire_fields(cls).keys() <= {"held"}
+        assert {item.name for item in dataclasses.fields(cls)} - cls.kinds.keys() <= {"held"}
 
 
 #: None of them has a row a patient: cells hold several, the others are of agreed size.
@@ -48,7 +47,7 @@ MATRICES = {
 
 def test_no_other_field_of_a_source_is_a_matrix():
     for name in set(MESSAGES) - {"brief", "model-request", "examination"}:
-        kinds = wire_fields(MESSAGES[name])
+        kinds = MESSAGES[name].kinds
         found = {field for field, kind in kinds.items() if kind == "matrix"}
         assert found == MATRICES.get(name, set())
 
@@ -744,13 +743,13 @@ def damaged(kind, value):
         yield from (np.full(shape, value.dtype.type(1)) for shape in ((1, 1), (3,), (0, 2), (2, 2)))
 
 
-EVERY_FIELD = [(name, field) for name, cls in MESSAGES.items() for field in wire_fields(cls)]
+EVERY_FIELD = [(name, field) for name, cls in MESSAGES.items() for field in cls.kinds]
 
 
 @pytest.mark.parametrize(("name", "field"), EVERY_FIELD, ids=".".join)
 def test_a_damaged_field_is_a_message_error_or_survives_its_bytes(messages, name, field):
     for message in (m for m in messages.values() if m.name == name):
-        kind = wire_fields(type(message))[field]
+        kind = message.kinds[field]
         refused = 0
         for value in damaged(kind, getattr(message, field)):
             try:

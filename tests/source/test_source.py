@@ -23,7 +23,6 @@ from fedcsa.errors import (
     UntrustedError,
 )
 from fedcsa.messages.codec import decode, digest, encode
-from fedcsa.messages.fields import wire_fields
 from fedcsa.messages.messages import ModelReport, Refusal, RiskReport
 from fedcsa.messages.policy import Policy, round_significant, told_rule
 from fedcsa.models.registry import model_description
@@ -254,7 +253,7 @@ def test_what_leaves_is_rounded(make, digits):
     )
     for message in (brief, make.request_for(brief)):
         full, short = exact.answer(message), rounding.answer(message)
-        for name, kind in wire_fields(full).items():
+        for name, kind in full.kinds.items():
             if kind == "number":
                 value = np.asarray(getattr(full, name))
                 assert getattr(short, name) == round_significant(value, digits)

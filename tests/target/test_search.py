@@ -22,7 +22,6 @@ from fedcsa.errors import (
     ProtocolError,
 )
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.fields import wire_fields
 from fedcsa.messages.messages import Examination, ModelRequest, MoreCandidates, Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.space import at_edges, described_space, is_inside, is_space
@@ -320,7 +319,7 @@ def test_the_candidates_of_a_search_listed_give_the_same_answer_in_one_round():
     assert listed.target_risk == pytest.approx(searched.target_risk, rel=1e-12)
     assert listed.interval == pytest.approx(searched.interval, rel=1e-9)
     for name, report in listed.reports.items():
-        for field in wire_fields(report):
+        for field in report.kinds:
             one, other = getattr(report, field), getattr(searched.reports[name], field)
             if isinstance(one, np.ndarray):  # matrices of another width: the last bit may differ
                 np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -453,7 +452,7 @@ def test_the_search_stops_before_more_numbers_leave_than_agreed(limit, compare):
 def test_the_numbers_of_a_report_are_counted_as_they_are(moments):
     found = run(new_target([0.1, 0.2, 0.3], compare=["naive"] if moments else []))
     report = found.reports["a"]
-    single = [kind for kind in wire_fields(report).values() if kind in ("whole", "number")]
+    single = [kind for kind in report.kinds.values() if kind in ("whole", "number")]
     arrays = sum(a.size for _, a in report.buffers()) - len(report.correlations)
     assert numbers_told(3, 2, 0, moments=moments) == len(single) + arrays
 

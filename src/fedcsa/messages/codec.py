@@ -33,7 +33,6 @@ from fedcsa.messages.fields import (
     named,
     parse_json,
     to_json,
-    wire_fields,
 )
 from fedcsa.messages.messages import MESSAGES
 
@@ -75,7 +74,7 @@ def written(message: Message) -> bytes:
     values: dict[str, Any] = {}
     shapes: dict[str, Any] = {}
     arrays: list[NDArray[Any]] = []
-    for name, kind in wire_fields(message).items():
+    for name, kind in message.kinds.items():
         value = getattr(message, name)
         if kind == "arrays":
             shapes[name] = {k: [_TYPE_WORDS[a.dtype], *a.shape] for k, a in value.items()}
@@ -163,7 +162,7 @@ def digest_of(message: Message, wire: bytes | None = None) -> str:
 
 
 def _assemble(cls: type[Message], shapes: Any, values: Any, payload: memoryview) -> Message:
-    fields = wire_fields(cls)
+    fields = cls.kinds
     arrays = [name for name, kind in fields.items() if kind in ARRAY_KINDS]
     plain = fields.keys() - set(arrays)
     if not isinstance(shapes, dict) or set(shapes) != set(arrays):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import is_whole, read_only
+from fedcsa.core.arrays import read_only
 from fedcsa.errors import MessageError
 
 Kind: TypeAlias = Literal[
@@ -65,22 +65,25 @@ def wire_field(kind: Kind, make: Callable[[], Any] | None = None) -> Any:
     return field(default_factory=make, metadata={"kind": kind})
 
 
-def wire_fields(message: Message | type[Message]) -> dict[str, Kind]:
-    """Name and kind of every field that a message has on the wire, in their order."""
-    fields = dataclasses.fields(message)
-    return {item.name: item.metadata["kind"] for item in fields if "kind" in item.metadata}
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Message:
-    """Base of all messages: checks every field's kind, compares by value, shows no data."""
+    """Base of all messages: checks every field's kind, compares by value, shows no data.
+
+    `kinds` has the name and kind of every field that a message has on the wire, in their order.
+    """
 
     name: ClassVar[str]
+    kinds: ClassVar[Mapping[str, Kind]]
 
     study: str = wire_field("text")
 
+    def __init_subclass__(cls) -> None:
+        own = [item for item in vars(cls).items() if isinstance(item[1], dataclasses.Field)]
+        found = [*Message.__dataclass_fields__.items(), *own]
+        cls.kinds = {n: item.metadata["kind"] for n, item in found if "kind" in item.metadata}
+
     def __post_init__(self) -> None:
-        for name, kind in wire_fields(self).items():
+        for name, kind in self.kinds.items():
             where, value = f"{self.name}.{name}", getattr(self, name)
             if kind == "plain":
                 value = _frozen(where, value, MAX_DEPTH)
@@ -89,8 +92,16 @@ class Message:
             elif kind in ARRAY_KINDS:
                 value = _own_array(where, kind, value)
             else:
-                holds, become, words = _SINGLE[kind]
-                if not holds(value):
+                types, become, words = _SINGLE[kind]
+                sound = isinstance(value, types) and isinstance(value, bool) == (kind == "flag")
+                if sound and kind == "text":
+                    sound = len(value) <= MAX_TEXT
+                elif sound and kind == "whole":
+                    sound = 0 <= value < MAX_WHOLE
+                elif sound and kind == "number":
+                    whole = isinstance(value, int)
+                    sound = abs(value) < MAX_WHOLE if whole else math.isfinite(value)
+                if not sound:
                     raise MessageError(f"{where} must be {words}.")
                 value = become(value)
             object.__setattr__(self, name, value)
@@ -104,7 +115,7 @@ class Message:
     def buffers(self) -> list[tuple[str, NDArray[Any]]]:
         """Name and content of every array, as they follow each other; ``"arrays.value"``."""
         found = []
-        for name, kind in wire_fields(self).items():
+        for name, kind in self.kinds.items():
             value = getattr(self, name)
             if kind == "arrays":
                 found += [(f"{name}.{key}", array) for key, array in value.items()]
@@ -142,15 +153,14 @@ def _outline(message: Message) -> tuple[Any, ...]:
     held = message.__dict__.get("held")
     objects = [id(item) for item in (held if isinstance(held, tuple) else (held,))]
     arrays = [(name, array.dtype, array.shape) for name, array in message.buffers()]
-    kinds = wire_fields(message).items()
+    kinds = message.kinds.items()
     return objects, arrays, [getattr(message, n) for n, kind in kinds if kind not in ARRAY_KINDS]
 
 
-def to_json(value: Any) -> str:
-    """The shortest JSON of a value inside a message."""
-    return json.dumps(
-        value, allow_nan=False, ensure_ascii=True, separators=(",", ":"), default=dict
-    )
+#: The shortest JSON of a value inside a message.
+to_json = json.JSONEncoder(
+    allow_nan=False, ensure_ascii=True, separators=(",", ":"), default=dict
+).encode
 
 
 def parse_json(text: bytes) -> Any:
@@ -172,21 +182,12 @@ def _refuse(_: str) -> Any:
     raise ValueError
 
 
-def _is_number(value: Any) -> bool:
-    real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-    return real and (abs(value) < MAX_WHOLE if isinstance(value, int) else math.isfinite(value))
-
-
-#: Of every kind of a single value: whether it is one, what it becomes, and how to say so.
-_SINGLE: Mapping[str, tuple[Callable[[Any], bool], type, str]] = {
-    "text": (
-        lambda value: isinstance(value, str) and len(value) <= MAX_TEXT,
-        str,
-        f"a text of at most {MAX_TEXT} characters",
-    ),
-    "flag": (lambda value: isinstance(value, bool), bool, "true or false"),
-    "whole": (lambda v: is_whole(v, 0) and v < MAX_WHOLE, int, "a whole number from 0 up"),
-    "number": (_is_number, float, "a finite number"),
+#: Of every kind of a single value: its types, what it becomes, and how to say so.
+_SINGLE: Mapping[str, tuple[Any, type, str]] = {
+    "text": (str, str, f"a text of at most {MAX_TEXT} characters"),
+    "flag": (bool, bool, "true or false"),
+    "whole": (int | np.integer, int, "a whole number from 0 up"),
+    "number": (int | float | np.floating, float, "a finite number"),
 }
 
 
@@ -247,7 +248,7 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):  # by far the most frequent
-        if not _is_number(value):
+        if not (abs(value) < MAX_WHOLE if isinstance(value, int) else math.isfinite(value)):
             raise MessageError(f"{where} must hold finite numbers.")
         return float(value) if isinstance(value, float) else int(value)  # not one of numpy's
     if isinstance(value, str):

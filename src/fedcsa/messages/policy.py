@@ -20,7 +20,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
 from fedcsa.messages.codec import digest, digest_of, written
-from fedcsa.messages.fields import HELD, Message, to_json, wire_fields
+from fedcsa.messages.fields import HELD, Message, to_json
 from fedcsa.messages.messages import (
     BacktestReport,
     Brief,
@@ -319,7 +319,7 @@ class Policy:
             return message
         rounded = {
             name: _rounded(kind, getattr(message, name), self.significant_digits)
-            for name, kind in wire_fields(message).items()
+            for name, kind in message.kinds.items()
             if kind in ("number", "vector", "matrix", "arrays")
         }
         return dataclasses.replace(message, **rounded)
@@ -509,7 +509,7 @@ def entries_of(
     clock : function, optional
     """
     records = []
-    for name, kind in wire_fields(message).items():
+    for name, kind in message.kinds.items():
         value = getattr(message, name)
         if kind == "arrays":
             told = [(f"{name}.{key}", array.shape, array.tobytes()) for key, array in value.items()]

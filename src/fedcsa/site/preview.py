@@ -19,7 +19,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, MessageError, PolicyError
 from fedcsa.messages.codec import decode, digest_of, encode
-from fedcsa.messages.fields import Message, wire_fields
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     TARGET,
     Brief,
@@ -330,7 +330,7 @@ def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:
 
 
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
-    values = {name: thaw(getattr(message, name)) for name in wire_fields(message)}
+    values = {name: thaw(getattr(message, name)) for name in message.kinds}
     values |= {name: array.tolist() for name, array in message.buffers()}
     [entry] = entries_of(message, "", [recipient])
     fields = []
