@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -105,7 +105,9 @@ class Message:
                     raise MessageError(f"{where} must be {words}.")
                 value = become(value)
             object.__setattr__(self, name, value)
-        self.check()
+        for holds, rule in self.must_have():
+            if not holds:
+                raise MessageError(f"{named(type(self))} message must have {rule}.")
 
     @property
     def is_held(self) -> bool:
@@ -123,13 +125,9 @@ class Message:
                 found.append((name, value))
         return found
 
-    def check(self) -> None:
-        """Raise a `MessageError` if the fields contradict each other."""
-
-    def must(self, condition: object, rule: str) -> None:
-        """Raise a `MessageError` that names the rule unless `condition` holds."""
-        if not condition:
-            raise MessageError(f"{named(type(self))} message must have {rule}.")
+    def must_have(self) -> Iterable[tuple[object, str]]:
+        """Whether it has what its fields need to fit together, and what that is, in words."""
+        return ()
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

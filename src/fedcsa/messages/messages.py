@@ -19,10 +19,10 @@ A message checks itself when it is made, on the sending and on the receiving sid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from fedcsa.core.table import Table1
 from fedcsa.errors import DataError
 from fedcsa.messages.fields import Message, is_form, wire_field
 from fedcsa.models.description import GIVEN
+
+#: Of everything that a message must have: whether it has it, and what it is, in words.
+Rules: TypeAlias = Iterator[tuple[object, str]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,27 +89,27 @@ class Examination(Message):
     unit: float = wire_field("number", lambda: 1.0)
     held: tuple[Any, ...] = ()
 
-    def check(self) -> None:
-        """Check that the members are whole and the weights sum to one."""
+    def must_have(self) -> Rules:
+        """Whether the members are whole and the weights sum to one."""
         n = len(self.weights)
-        self.must(self.combine in ("mean", "median"), "combine 'mean' or 'median'")
-        self.must(0.0 <= self.own_weight <= 1.0, "an own weight between 0 and 1")
-        self.must((self.weights >= 0.0).all(), "weights that are not negative")
+        yield self.combine in ("mean", "median"), "combine 'mean' or 'median'"
+        yield 0.0 <= self.own_weight <= 1.0, "an own weight between 0 and 1"
+        yield (self.weights >= 0.0).all(), "weights that are not negative"
         total = float(self.weights.sum()) + self.own_weight
-        self.must(abs(total - 1.0) < 1e-6, "weights that sum to one")
+        yield abs(total - 1.0) < 1e-6, "weights that sum to one"
         forms = len(self.forms) if isinstance(self.forms, tuple) else -1
-        self.must(forms == n or forms == 1 < n, "a form a member, or one for all")
-        self.must(len(self.held) in (0, n), "no object, or one a member")
+        yield forms == n or forms == 1 < n, "a form a member, or one for all"
+        yield len(self.held) in (0, n), "no object, or one a member"
         held = self.held or (None,) * n
         rows = {array.shape[:-1] for array in self.arrays.values()}
         whole = forms == n or (rows == {(n,)} and not self.held)
-        self.must(whole, "a row a member where one form is for all")
-        self.must(all(map(is_form, self.forms, held)), "members by their form")
+        yield whole, "a row a member where one form is for all"
+        yield all(map(is_form, self.forms, held)), "members by their form"
         owners = {name.partition(".")[0] for name in self.arrays}
         told = {str(k) for k in range(forms) if held[k] is None}
-        self.must(owners == told, "arrays of every member, and no others")
-        self.must(len(self.constant) >= 1, "a constant to compare with")
-        self.must(self.unit > 0.0, "a positive unit")
+        yield owners == told, "arrays of every member, and no others"
+        yield len(self.constant) >= 1, "a constant to compare with"
+        yield self.unit > 0.0, "a positive unit"
 
     @property
     def together(self) -> dict[str, NDArray[Any]]:
@@ -182,22 +185,22 @@ class ExaminationReport(Message):
     measure_variance: Array = wire_field("matrix", lambda: np.empty((0, 0)))
     residuals: Array = wire_field("matrix", lambda: np.empty((0, 0)))
 
-    def check(self) -> None:
-        """Check that there is a reason or an estimate."""
+    def must_have(self) -> Rules:
+        """Whether there is a reason or an estimate."""
         for name in ("risk_variance", "explained", "ratio_variance"):
-            self.must(getattr(self, name) >= 0.0, f"{name!r} that is not negative")
-        self.must((self.level_variance >= 0.0).all(), "variances that are not negative")
-        self.must(len(self.level) == len(self.level_variance), "a variance for every level")
+            yield getattr(self, name) >= 0.0, f"{name!r} that is not negative"
+        yield (self.level_variance >= 0.0).all(), "variances that are not negative"
+        yield len(self.level) == len(self.level_variance), "a variance for every level"
         counts = len(self.member_risk), len(self.member_variance)
-        self.must(counts[0] == counts[1], "a variance for every member")
-        self.must((self.member_variance >= 0.0).all(), "variances that are not negative")
-        self.must(self.reason in REASONS, "a known reason")
-        self.must((len(self.level) == 0) == bool(self.reason), "a reason or an estimate")
-        self.must(self.scores.shape[1] == 7, "seven numbers a cell of the score table")
+        yield counts[0] == counts[1], "a variance for every member"
+        yield (self.member_variance >= 0.0).all(), "variances that are not negative"
+        yield self.reason in REASONS, "a known reason"
+        yield (len(self.level) == 0) == bool(self.reason), "a reason or an estimate"
+        yield self.scores.shape[1] == 7, "seven numbers a cell of the score table"
         told = len(self.scores) > 0
-        self.must(not (told and self.reason), "a reason or a score table")
+        yield not (told and self.reason), "a reason or a score table"
         sizes = {len(self.score_sums) > 0, len(self.measure_variance) > 0}
-        self.must(sizes == {told}, "sums and variances with a score table")
+        yield sizes == {told}, "sums and variances with a score table"
 
 
 #: Why a source could not examine a mixture.
@@ -248,42 +251,42 @@ class Brief(Message):
     correlations: Array = wire_field("matrix")
     rows: Array = wire_field("matrix")
 
-    def check(self) -> None:
-        """Check that the parts fit together."""
+    def must_have(self) -> Rules:
+        """Whether the parts fit together."""
         for name in ("features", "flags", "classes", "candidates", "subgroups"):
-            self.must(isinstance(getattr(self, name), tuple), f"{name} as a list")
-        self.must(all(isinstance(name, str) for name in self.features), "features that are texts")
+            yield isinstance(getattr(self, name), tuple), f"{name} as a list"
+        yield all(isinstance(name, str) for name in self.features), "features that are texts"
         d = len(self.features)
-        self.must(d >= 1 and len(set(self.features)) == d, "distinct features, at least one")
-        self.must(self.group not in self.features, "a group that is not a feature")
+        yield d >= 1 and len(set(self.features)) == d, "distinct features, at least one"
+        yield self.group not in self.features, "a group that is not a feature"
         told = len(self.flags) == d and all(isinstance(flag, bool) for flag in self.flags)
-        self.must(told, "a flag, true or false, per feature")
-        self.must(len(set(map(repr, self.classes))) == len(self.classes), "distinct classes")
-        self.must(isinstance(self.model, Mapping), "a model description")
-        self.must(isinstance(self.ratio, Mapping), "options of the ratio by name")
+        yield told, "a flag, true or false, per feature"
+        yield len(set(map(repr, self.classes))) == len(self.classes), "distinct classes"
+        yield isinstance(self.model, Mapping), "a model description"
+        yield isinstance(self.ratio, Mapping), "options of the ratio by name"
         given = self.model.get("name") == GIVEN
-        self.must(bool(self.candidates) != given, "candidates, unless the model is given")
-        self.must(not (given and self.scale), "raw units for a given model")
-        self.must(all(isinstance(c, Mapping) for c in self.candidates), "candidates by name")
-        self.must(self.exchange in ("table", "rows"), "exchange 'table' or 'rows'")
-        self.must(self.n_rows >= 2, "at least 2 target rows")
-        self.must(len(self.mean) == d == len(self.sd), "one mean and one sd per feature")
-        self.must((self.sd > 0.0).all(), "positive standard deviations")
-        self.must(len(self.shares) == 3, "three fold shares")
+        yield bool(self.candidates) != given, "candidates, unless the model is given"
+        yield not (given and self.scale), "raw units for a given model"
+        yield all(isinstance(c, Mapping) for c in self.candidates), "candidates by name"
+        yield self.exchange in ("table", "rows"), "exchange 'table' or 'rows'"
+        yield self.n_rows >= 2, "at least 2 target rows"
+        yield len(self.mean) == d == len(self.sd), "one mean and one sd per feature"
+        yield (self.sd > 0.0).all(), "positive standard deviations"
+        yield len(self.shares) == 3, "three fold shares"
         sound = not (self.subgroups and subgroup_problems(self.subgroups, self.features))
-        self.must(sound, "subgroups by a name, a feature, and a level or a cut")
+        yield sound, "subgroups by a name, a feature, and a level or a cut"
         within = (self.thresholds > 0.0) & (self.thresholds < 1.0)
-        self.must(within.all() and len(within) <= MOST_THRESHOLDS, "few thresholds between 0 and 1")
+        yield within.all() and len(within) <= MOST_THRESHOLDS, "few thresholds between 0 and 1"
         by_rows = self.exchange == "rows"
         size = self.n_rows if by_rows else 0
-        self.must(self.rows.shape == (size, d), "rows if and only if they are exchanged")
+        yield self.rows.shape == (size, d), "rows if and only if they are exchanged"
         squares = ((0, 0),) if by_rows else ((0, 0), (d, d))
-        self.must(self.correlations.shape in squares, "correlations of its features, or none")
+        yield self.correlations.shape in squares, "correlations of its features, or none"
         if not by_rows:
             try:
                 self.table  # noqa: B018 - made, and so checked
             except DataError:
-                self.must(False, "a table that does not contradict itself")
+                yield False, "a table that does not contradict itself"
 
     def score_bins(self, centre: float, unit: float) -> ScoreDesign:
         """How scores are counted in this study, in the units of an examination.
@@ -359,49 +362,49 @@ class RiskReport(Message):
     findings: Sequence[Mapping[str, Any]] = wire_field("plain")
     outcome_sd: float = wire_field("number", float)
 
-    def check(self) -> None:
-        """Check that the numbers do not contradict each other."""
+    def must_have(self) -> Rules:
+        """Whether the numbers do not contradict each other."""
         count = len(self.risk)  # 0 of a given model
-        self.must(len(self.variance) == count, "the same number of candidates throughout")
+        yield len(self.variance) == count, "the same number of candidates throughout"
         told = [getattr(self, name) for name in _MOMENTS]
-        self.must(len({len(array) for array in told}) == 1, "all moments or none")
-        self.must(len(told[0]) in (0, count), "the same number of candidates throughout")
+        yield len({len(array) for array in told}) == 1, "all moments or none"
+        yield len(told[0]) in (0, count), "the same number of candidates throughout"
         features = len(self.difference_before)
-        self.must(len(self.difference_after) == features >= 1, "the same features throughout")
+        yield len(self.difference_after) == features >= 1, "the same features throughout"
         pairs = features * (features - 1) // 2
-        self.must(len(self.correlations) in (0, pairs), "a correlation for every pair, or none")
-        self.must((np.abs(self.correlations) <= SLACK).all(), "correlations between -1 and 1")
-        self.must(len(self.outcome_mean) >= 1, "a mean outcome")
-        self.must(self.outcome_sd >= 0.0, "an outcome's sd that is not negative")
-        self.must(1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows")
-        self.must(isinstance(self.failed, Mapping), "failures by candidate")
+        yield len(self.correlations) in (0, pairs), "a correlation for every pair, or none"
+        yield (np.abs(self.correlations) <= SLACK).all(), "correlations between -1 and 1"
+        yield len(self.outcome_mean) >= 1, "a mean outcome"
+        yield self.outcome_sd >= 0.0, "an outcome's sd that is not negative"
+        yield 1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows"
+        yield isinstance(self.failed, Mapping), "failures by candidate"
         for key, reason in self.failed.items():
             known = key.isdecimal() and len(key) < 12 and int(key) < count
-            self.must(known and isinstance(reason, str), "failures of known candidates")
+            yield known and isinstance(reason, str), "failures of known candidates"
         none = len(self.failed) == count
-        self.must((self.n_folds == 0) <= none, "folds, unless every candidate failed")
-        self.must(isinstance(self.findings, tuple), "findings as a list")
+        yield (self.n_folds == 0) <= none, "folds, unless every candidate failed"
+        yield isinstance(self.findings, tuple), "findings as a list"
         for item in self.findings:
             named = isinstance(item, Mapping) and set(item) == {"code", "evidence"}
-            self.must(named and isinstance(item["code"], str), "findings as code and evidence")
+            yield named and isinstance(item["code"], str), "findings as code and evidence"
             evidence = item["evidence"]
-            self.must(isinstance(evidence, Mapping), "findings as code and evidence")
+            yield isinstance(evidence, Mapping), "findings as code and evidence"
             plain = all(isinstance(value, float | str) for value in evidence.values())
-            self.must(plain, "numbers and names as evidence")
+            yield plain, "numbers and names as evidence"
         rows, share = self.effective_rows, self.largest_share
         for number in (self.ratio_mean, self.ratio_m2, rows, share):
-            self.must(number >= 0.0, "ratio moments, rows and shares that are not negative")
-        self.must(rows <= SLACK * self.n_judged, "effective rows ≤ n_judged")
-        self.must((rows == 0.0) == (share == 0.0), "all or no zero weights")
+            yield number >= 0.0, "ratio moments, rows and shares that are not negative"
+        yield rows <= SLACK * self.n_judged, "effective rows ≤ n_judged"
+        yield (rows == 0.0) == (share == 0.0), "all or no zero weights"
         if rows > 0.0:
             # Σw² ≤ max w ≤ √Σw², with Σw² = 1/ESS
-            self.must(SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows")
+            yield SLACK * share * rows >= 1.0, "a largest share of at least 1 / effective rows"
             most = SLACK / rows**0.5
-            self.must(share <= most, "a largest share of at most 1 / √(effective rows)")
+            yield share <= most, "a largest share of at most 1 / √(effective rows)"
         for array in (self.variance, self.loss_m2, self.product_m2):
-            self.must((array >= 0.0).all(), "second moments that are not negative")
+            yield (array >= 0.0).all(), "second moments that are not negative"
         bound = SLACK * (np.sqrt(self.product_m2) + TINY) * (np.sqrt(self.ratio_m2) + TINY)
-        self.must((np.abs(self.co_moment) <= bound).all(), "moments that obey Cauchy–Schwarz")
+        yield (np.abs(self.co_moment) <= bound).all(), "moments that obey Cauchy–Schwarz"
 
     @property
     def leverage(self) -> float:
@@ -445,12 +448,12 @@ class MoreCandidates(Message):
     round: int = wire_field("whole")
     candidates: Sequence[Mapping[str, Any]] = wire_field("plain")
 
-    def check(self) -> None:
-        """Check that there are candidates, and of which round."""
-        self.must(self.round >= 2, "a round after the brief's")
+    def must_have(self) -> Rules:
+        """Whether there are candidates, and of which round."""
+        yield self.round >= 2, "a round after the brief's"
         listed = isinstance(self.candidates, tuple) and len(self.candidates) > 0
-        self.must(listed, "candidates as a list, at least one")
-        self.must(all(isinstance(c, Mapping) for c in self.candidates), "candidates by name")
+        yield listed, "candidates as a list, at least one"
+        yield all(isinstance(c, Mapping) for c in self.candidates), "candidates by name"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -495,10 +498,10 @@ class ModelReport(Message):
     arrays: Mapping[str, NDArray[Any]] = wire_field("arrays")
     held: Any = None
 
-    def check(self) -> None:
-        """Check that it holds exactly one model."""
-        self.must(is_form(self.form, self.held), "one model, by its form")
-        self.must((len(self.arrays) > 0) == (self.held is None), "the model's arrays, or an object")
+    def must_have(self) -> Rules:
+        """Whether it holds exactly one model."""
+        yield is_form(self.form, self.held), "one model, by its form"
+        yield (len(self.arrays) > 0) == (self.held is None), "the model's arrays, or an object"
 
 
 #: The rule under which a source answers while nobody there has decided on the study.
@@ -520,9 +523,9 @@ class Refusal(Message):
     rule: str = wire_field("text")
     reason: str = wire_field("text", str)
 
-    def check(self) -> None:
-        """Check that a reason is one line that does no harm where it is shown."""
-        self.must(self.reason.isprintable(), "a reason of printable characters")
+    def must_have(self) -> Rules:
+        """Whether a reason is one line that does no harm where it is shown."""
+        yield self.reason.isprintable(), "a reason of printable characters"
 
     @property
     def waits(self) -> bool:
@@ -547,14 +550,14 @@ class BacktestReport(Message):
     held_for: Array = wire_field("vector", lambda: np.empty(0))
     measures: Array = wire_field("matrix", lambda: np.empty((0, 5)))
 
-    def check(self) -> None:
-        """Check that the error is not negative, that shares are, and that ends are in order."""
-        self.must(self.standard_error >= 0.0, "a standard error that is not negative")
+    def must_have(self) -> Rules:
+        """Whether the error is not negative, shares are shares, and ends are in order."""
+        yield self.standard_error >= 0.0, "a standard error that is not negative"
         shares = (self.held_for >= 0.0) & (self.held_for <= 1.0)
-        self.must(bool(shares.all()), "shares of rows between 0 and 1")
-        self.must(self.measures.shape[1] == 5, "five numbers a measure")
+        yield bool(shares.all()), "shares of rows between 0 and 1"
+        yield self.measures.shape[1] == 5, "five numbers a measure"
         ordered = self.measures[:, 3] <= self.measures[:, 4]
-        self.must(ordered.all(), "intervals with the lower end first")
+        yield ordered.all(), "intervals with the lower end first"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -573,10 +576,10 @@ class Conclusion(Message):
     result: str = wire_field("text")
     summary: NDArray[np.uint8] = wire_field("blob")
 
-    def check(self) -> None:
-        """Check that every source has a text."""
+    def must_have(self) -> Rules:
+        """Whether every source has a text."""
         plain = isinstance(self.sources, Mapping)
-        self.must(plain and all(isinstance(v, str) for v in self.sources.values()), "fates by name")
+        yield plain and all(isinstance(v, str) for v in self.sources.values()), "fates by name"
 
 
 MESSAGES: Mapping[str, type[Message]] = {
