@@ -75,12 +75,12 @@ def test_models_are_compared_on_rows_that_are_evenly_spread(monkeypatch):
 
 
 def test_a_model_that_fails_on_one_row_beside_the_sample_is_left_out(monkeypatch):
-    predicted = target.predicted
+    predicted = target.predicted_or_why_not
 
     def only_short_batches_fail(model, seen):
-        return (np.empty(0), "ValueError") if len(seen) == 33 else predicted(model, seen)
+        return (None, "ValueError") if len(seen) == 33 else predicted(model, seen)
 
-    monkeypatch.setattr(target, "predicted", only_short_batches_fail)
+    monkeypatch.setattr(target, "predicted_or_why_not", only_short_batches_fail)
     with pytest.raises(NoSourcesError, match="must be able to predict the target's rows"):
         adapted(Streamed(rows(N, 9)[0]), monkeypatch, compared=1000)
 

@@ -56,9 +56,11 @@ def open_agreed(
     """
     model = open_model(form, arrays, len(sd), n_classes)
     if description.get("name") == GIVEN:
-        _must(model_digest(model) == description.get("sha256"), "digest")
+        if model_digest(model) != description.get("sha256"):
+            raise _another("digest")
     elif description.get("name") in LINEAR:
-        _must(dict(form) == {"kind": "linear", "link": "identity"}, "format")
+        if dict(form) != {"kind": "linear", "link": "identity"}:
+            raise _another("format")
     else:
         grid = agreed_grid(sd, scale=scale)
         check_agreed(form, arrays, description, candidate, len(sd), n_classes, grid)
@@ -145,10 +147,15 @@ def _must(holds: object, what: str) -> None:
     what : str
     """
     if not holds:
-        raise ModelError(
-            f"A received model must be the one that was agreed; its {what} is another. "
-            "Ask the source which version of fedcsa it runs, or leave it out."
-        )
+        raise _another(what)
+
+
+def _another(what: str) -> ModelError:
+    """The error for a model that is not the one that was agreed."""
+    return ModelError(
+        f"A received model must be the one that was agreed; its {what} is another. "
+        "Ask the source which version of fedcsa it runs, or leave it out."
+    )
 
 
 def _known_classes(form: Form, n_classes: int) -> list[int]:

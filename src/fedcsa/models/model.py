@@ -140,7 +140,7 @@ def predicted_or_why_not(model: FittedModel, X: Array) -> tuple[Array | None, st
     """
     try:
         prediction = model.predict(X)
-    except Exception as error:  # it was fitted, but cannot predict
+    except Exception as error:  # it was fitted, but cannot predict; the text may quote a cell
         return None, type(error).__name__
     return (prediction, "") if np.isfinite(prediction).all() else (None, "NonFinitePrediction")
 

@@ -45,6 +45,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.model import predicted_or_why_not
 from fedcsa.target.estimate import reaches, wild_models
 from fedcsa.target.search import check_same_rows
 
@@ -328,8 +329,8 @@ def open_models(
         except ModelError as error:
             refused[name] = MessageError(f"The model of source {name!r} is refused. {error}")
             continue
-        output, reason = predicted(model, seen)
-        if reason:
+        output, reason = predicted_or_why_not(model, seen)
+        if output is None:
             unable[name] = reason
         else:
             models[name], outputs[name] = model, output
@@ -342,21 +343,6 @@ def open_models(
         refused[name] = wild = MessageError(text)
         wild.rule = "wild_model"
     return models, unable, refused
-
-
-def predicted(model: FittedModel, seen: Array) -> tuple[Array, str]:
-    """Predictions of the target's rows, and the name of what is wrong with them, if anything.
-
-    Parameters
-    ----------
-    model : FittedModel
-    seen : array of shape (rows, features)
-    """
-    try:
-        output = np.asarray(model.predict(seen))
-    except Exception as error:  # its text may quote a cell
-        return np.empty(0), type(error).__name__
-    return output, "" if np.isfinite(output).all() else "NonFinitePrediction"
 
 
 def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:

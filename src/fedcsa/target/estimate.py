@@ -377,7 +377,8 @@ def examinations(
     """
     members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
     a, each = np.array([weights[name] for name in members]), [models[name] for name in members]
-    mixed = Lines.of(each) or each  # lines stand together
+    lines = Lines.of(each)
+    mixed = each if lines is None else lines  # which stand together
     means = np.array([np.atleast_1d(outcomes[name]) for name in members])
     for name in sorted(names):
         its: NDArray[np.bool_] = members == name

@@ -33,10 +33,11 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.description import GIVEN, Candidate
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.model import predicted_or_why_not
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan
-from fedcsa.target.accept import Refuse, accept, open_models, predicted, raise_refusal
+from fedcsa.target.accept import Refuse, accept, open_models, raise_refusal
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.conclude import no_overlap
 from fedcsa.target.estimate import (
@@ -373,7 +374,7 @@ class Target:
         unable = {}
         for X in self._rows.batches if self._rows else ():
             for name in list(self._models):
-                reason = predicted(self._models[name], self._in_units(X))[1]
+                reason = predicted_or_why_not(self._models[name], self._in_units(X))[1]
                 if reason:
                     unable[name] = reason
                     del self._models[name]
