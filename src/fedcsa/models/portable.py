@@ -23,13 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, expit, softmax
-from fedcsa.errors import ModelError
 from fedcsa.models.description import check_link, damaged, exactly, take
 from fedcsa.models.steps import (
     Steps,
@@ -49,9 +48,6 @@ from fedcsa.models.trees import (
     TreeCells,
     open_cells,
 )
-
-if TYPE_CHECKING:
-    from fedcsa.models.fitted import FittedModel
 
 #: Whoever predicts looks for what is not finite; numpy need not warn of it besides.
 _QUIET = np.errstate(all="ignore")
@@ -459,39 +455,6 @@ def open_model(form: Form, arrays: Arrays, n_features: int, n_classes: int) -> P
 _KINDS: Mapping[str, type[LinearModel | DesignModel | TreeModel]] = {
     "linear": LinearModel, "design": DesignModel, "trees": TreeModel
 }  # fmt: skip
-
-
-def raw_lines(
-    models: Mapping[str, FittedModel], weights: Mapping[str, float], mean: Array, sd: Array
-) -> tuple[Array, Lines]:
-    """Weights of a mixture's members, and the members as lines in raw units.
-
-    Parameters
-    ----------
-    models : mapping of str to FittedModel
-    weights : mapping of str to float
-        Who has none is no member.
-    mean, sd : array of shape (features,)
-        What features were scaled by; zeros and ones if they were not.
-
-    Raises
-    ------
-    ModelError
-        If a model is no line.
-    """
-    names = sorted(name for name in models if weights.get(name, 0.0) > 0.0)
-    if not names:
-        raise ModelError("This result has no model that could be exported.")
-    lines = Lines.of([models[name] for name in names])
-    if lines is None:
-        raise ModelError(
-            "Only linear models can be exported; this study's model is of another kind. The "
-            "result folder predicts with it: fedcsa predict."
-        )
-    slopes = lines.coefficients / sd
-    moved = np.array([slope @ mean for slope in slopes])
-    raw = Lines(slopes, lines.intercepts - moved, lines.link)
-    return np.array([weights[name] for name in names]), raw
 
 
 def _predicted(model: DesignModel | TreeModel, X: Array, most_rows: int = MAX_CELLS) -> Array:

@@ -33,7 +33,7 @@ from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.export import corrected_lines, estimator_of_lines, formula_of_lines
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
-from fedcsa.models.portable import LinearModel, Lines, raw_lines
+from fedcsa.models.portable import LinearModel, Lines
 from fedcsa.target.conclude import findings_of
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
@@ -426,9 +426,22 @@ class Adaptation:
         """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
             raise ModelError("A median of models is no linear model, so it cannot be exported.")
-        width, table = len(self.plan.features), self.table
-        units = (table.mean, table.sd) if self.plan.scale else (np.zeros(width), np.ones(width))
-        return raw_lines(self.models, self._weights, *units)
+        told = self._weights
+        names = sorted(name for name in self.models if told.get(name, 0.0) > 0.0)
+        if not names:
+            raise ModelError("This result has no model that could be exported.")
+        lines = Lines.of([self.models[name] for name in names])
+        if lines is None:
+            raise ModelError(
+                "Only linear models can be exported; this study's model is of another kind. The "
+                "result folder predicts with it: fedcsa predict."
+            )
+        weights = np.array([told[name] for name in names])
+        if not self.plan.scale:
+            return weights, lines
+        slopes = lines.coefficients / self.table.sd
+        moved = np.array([slope @ self.table.mean for slope in slopes])
+        return weights, Lines(slopes, lines.intercepts - moved, lines.link)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Numbers, or the most probable class, of every row of an array of numbers or a frame."""
