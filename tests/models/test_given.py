@@ -1,5 +1,7 @@
 """A formula typed in predicts what its publication says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -93,11 +95,12 @@ def test_another_model_has_another_digest():
 
 def test_only_the_model_whose_digest_was_agreed_is_opened():
     one, other = (Formula((Term("age", b),)).model(COLUMNS, 0) for b in (0.1, 0.2))
-    agreed = given_description(sha256=model_digest(one))
+    described = given_description(sha256=model_digest(one))
+    agreed = SimpleNamespace(model=described, candidates=(), scale=False, classes=())
     sd = np.ones(3)
-    open_agreed(one.form, one.arrays, agreed, {}, sd, scale=False, n_classes=0)
+    open_agreed(one.form, one.arrays, agreed, 0, sd)
     with pytest.raises(ModelError, match="its digest is another"):
-        open_agreed(other.form, other.arrays, agreed, {}, sd, scale=False, n_classes=0)
+        open_agreed(other.form, other.arrays, agreed, 0, sd)
 
 
 def test_only_a_given_column_is_one():

@@ -1,6 +1,7 @@
 """Mutated words and arrays: opened or a `ModelError`, whatever was changed."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -156,6 +157,8 @@ def other_arrays(arrays, rng):
 @pytest.mark.parametrize("name", [*MODELS, *OF_COLUMNS, "score"])
 def test_a_mutated_model_is_opened_or_refused_by_name(name):
     model, n_classes, description = fitted(name)
+    classes = range(n_classes)
+    agreed = SimpleNamespace(model=description, candidates=(), scale=False, classes=classes)
     rng = np.random.default_rng(7)
     refused = 0
     for turn in range(400):
@@ -164,7 +167,7 @@ def test_a_mutated_model_is_opened_or_refused_by_name(name):
         try:
             opened = open_model(form, arrays, 3, n_classes)
             shape = opened.predict(X[:5]).shape
-            open_agreed(form, arrays, description, {}, 8.0 * GRID, scale=False, n_classes=n_classes)
+            open_agreed(form, arrays, agreed, 0, 8.0 * GRID)
         except ModelError:
             refused += 1
         else:

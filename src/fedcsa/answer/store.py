@@ -41,10 +41,11 @@ from fedcsa.messages.codec import decode_kept, encode
 from fedcsa.messages.messages import ExaminationReport, ModelReport, RiskReport
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.allowed import refused_before_fitting
+from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, thaw
 from fedcsa.outcomes import History
 from fedcsa.plan import Plan
-from fedcsa.target.accept import fitted_model, score_problem
+from fedcsa.target.accept import score_problem
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
 from fedcsa.target.estimate import estimates, score_design
@@ -156,7 +157,10 @@ def load_result(folder: str | Path) -> Adaptation:
                 raise _damaged(folder, "its models are not those of its candidate")
             reports[name] = message
         plan, sd = found.plan, found.table.sd
-        models = {name: fitted_model(reports[name], plan, sd) for name in reports}
+        models = {
+            name: open_agreed(sent.form, sent.arrays, plan, sent.candidate, sd)
+            for name, sent in reports.items()
+        }
     last = load_history(folder, found).last
     return replace(
         found,

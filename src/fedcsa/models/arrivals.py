@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,38 +22,65 @@ from fedcsa.models.convert import (
 from fedcsa.models.description import GIVEN, LINEAR, thaw
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
-from fedcsa.models.portable import Arrays, Form, PortableModel, agreed_grid, open_model
+from fedcsa.models.portable import Arrays, Form, agreed_grid, open_model
 from fedcsa.models.steps import Steps, steps_arrays, steps_form, without_nothing
 from fedcsa.models.trees import Forest
+
+if TYPE_CHECKING:
+    from fedcsa.models.fitted import FittedModel
+
+
+class Agreed(Protocol):
+    """What was agreed of a study's model: a plan says it, and a brief."""
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """Its description, in plain values."""
+        ...
+
+    @property
+    def candidates(self) -> Sequence[Mapping[str, Any]]:
+        """In plain values; none of a given model."""
+        ...
+
+    @property
+    def scale(self) -> bool:
+        """Whether models see features in units of the target's sds."""
+        ...
+
+    @property
+    def classes(self) -> Sequence[Any]:
+        """Of the study's outcome; none for numbers."""
+        ...
 
 
 def open_agreed(
     form: Form,
     arrays: Arrays,
-    description: Mapping[str, Any],
-    candidate: Mapping[str, Any],
+    agreed: Agreed,
+    chosen: int,
     sd: Array,
-    *,
-    scale: bool,
-    n_classes: int,
-) -> PortableModel:
+    held: FittedModel | None = None,
+) -> FittedModel:
     """The model of a message, if it is sound and the one that was agreed; else a `ModelError`.
 
     Parameters
     ----------
     form : mapping
     arrays : mapping of str to array
-    description : mapping
-        Of the study's model, in plain values.
-    candidate : mapping
-        The chosen one, in plain values.
+    agreed : Agreed
+        The study's plan or brief.
+    chosen : int
+        Number of the candidate.
     sd : array of shape (features,)
         The target's standard deviations, from which the agreed grid follows.
-    scale : bool
-        Whether models see features in units of the target's sds.
-    n_classes : int
-        Of the study's outcome; 0 for numbers.
+    held : FittedModel, optional
+        In one process, a model that has no format of ours: it is taken as it is.
     """
+    if held is not None:
+        return held
+    description, n_classes = agreed.model, len(agreed.classes)
+    candidate = agreed.candidates[chosen] if agreed.candidates else {}
     model = open_model(form, arrays, len(sd), n_classes)
     if description.get("name") == GIVEN:
         if model_digest(model) != description.get("sha256"):
@@ -62,7 +89,7 @@ def open_agreed(
         if dict(form) != {"kind": "linear", "link": "identity"}:
             raise _another("format")
     else:
-        grid = agreed_grid(sd, scale=scale)
+        grid = agreed_grid(sd, scale=agreed.scale)
         check_agreed(form, arrays, description, candidate, len(sd), n_classes, grid)
     return model
 

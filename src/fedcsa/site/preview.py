@@ -30,6 +30,7 @@ from fedcsa.messages.messages import (
     Refusal,
 )
 from fedcsa.messages.policy import Policy, entries_of
+from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column, thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.portable import LinearModel
@@ -45,7 +46,6 @@ from fedcsa.site.source_desk import check_rows, one_of_phase
 from fedcsa.site.told import Cohort, check_briefs, check_together
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
-from fedcsa.target.accept import fitted_model
 from fedcsa.target.estimate import examinations, score_design
 from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
@@ -219,7 +219,8 @@ def _as_source(look: _Look) -> None:
         names = [f"source {k}" for k in range(max(len(look.agreed.sources) - 1, 1))]
         more = [candidate for asked in _rounds_of(came) for candidate in asked.candidates]
         design = replace(brief, candidates=(*brief.candidates, *more))
-        others = dict.fromkeys(names, fitted_model(model, design, brief.sd))
+        told = model.form, model.arrays, design, model.candidate
+        others = dict.fromkeys(names, open_agreed(*told, brief.sd, model.held))
     examination = came.get("examine") or _mixture(request, plan, others)
     _answer(look, source, examination, exact="examine" in came)
     if "again" in came:

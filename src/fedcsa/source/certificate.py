@@ -145,7 +145,8 @@ def certify(report: ModelReport, fitted: FittedModel, work: Work) -> Certificate
         Of the chosen candidate alone.
     """
     brief = work.rows.brief
-    model = report.held if report.is_held else _as_it_arrives(report, brief)
+    told = report.form, report.arrays, brief, report.candidate
+    model = open_agreed(*told, brief.sd, report.held)  # as it arrives
     folds, models = _without_folds(work)
     loss, reference, n_rows = _membership(work, model, models, folds)
     held = _own_values(report, fitted, work.rows)
@@ -156,25 +157,6 @@ def certify(report: ModelReport, fitted: FittedModel, work: Work) -> Certificate
 
 
 # Content ------------------------------------------------------------------------------------
-
-
-def _as_it_arrives(report: ModelReport, brief: Brief) -> PortableModel:
-    """The model as the target opens it.
-
-    Parameters
-    ----------
-    report : ModelReport
-    brief : Brief
-    """
-    return open_agreed(
-        report.form,
-        report.arrays,
-        thaw(brief.model),
-        thaw(brief.candidates[report.candidate]),
-        brief.sd,
-        scale=brief.scale,
-        n_classes=len(brief.classes),
-    )
 
 
 def _own_values(report: ModelReport, fitted: FittedModel, rows: StudyRows) -> tuple[str, ...]:

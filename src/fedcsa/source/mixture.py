@@ -47,17 +47,12 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
     together = asked.together
     if together and model.get("name") == GIVEN:
         raise MessageError("An examination of a given model must hold one.")
-    candidate = brief.candidates[asked.candidate] if brief.candidates else {}
     held = asked.held or (None,) * len(asked.forms)
     first = {name: rows[0] for name, rows in together.items()}
     members = [(asked.forms[0], first)] if together else asked.members
     try:
         found = [
-            own
-            if own is not None
-            else open_agreed(
-                form, arrays, model, candidate, brief.sd, scale=brief.scale, n_classes=n_classes
-            )
+            open_agreed(form, arrays, brief, asked.candidate, brief.sd, own)
             for own, (form, arrays) in zip(held, members, strict=True)
         ]
     except ModelError as error:

@@ -325,7 +325,8 @@ def open_models(
     unable, refused = dict[str, str](), dict[str, FedCSAError]()
     for name, report in sorted(sent.items()):
         try:
-            model = fitted_model(report, plan, sd)
+            told = report.form, report.arrays, plan, report.candidate
+            model = open_agreed(*told, sd, report.held)
         except ModelError as error:
             refused[name] = MessageError(f"The model of source {name!r} is refused. {error}")
             continue
@@ -343,31 +344,6 @@ def open_models(
         refused[name] = wild = MessageError(text)
         wild.rule = "wild_model"
     return models, unable, refused
-
-
-def fitted_model(report: ModelReport, design: Brief | Plan, sd: Array) -> FittedModel:
-    """The fitted model in a source's report, if it is sound and the one that was agreed.
-
-    Parameters
-    ----------
-    report : ModelReport
-    design : Brief or Plan
-        Of the study.
-    sd : array of shape (features,)
-        The target's, as it told them.
-    """
-    if report.held is not None:  # in one process
-        held: FittedModel = report.held
-        return held
-    return open_agreed(
-        report.form,
-        report.arrays,
-        design.model,
-        design.candidates[report.candidate] if design.candidates else {},
-        sd,
-        scale=design.scale,
-        n_classes=len(design.classes),
-    )
 
 
 # Score tables, sums, variances and residuals of an examination ----------------------------------
