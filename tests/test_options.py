@@ -58,7 +58,7 @@ def in_python(options):
     given = {"random_state" if name == "seed" else name: value for name, value in options.items()}
     rows = [[float(k), float(k % 3)] for k in range(12)]
     data = {name: (rows, range(12)) for name in "abcd"}
-    return FedCSA(**given)._prepare(data, ("x", "x1"), None, ())[1]
+    return FedCSA(**given)._prepare(data, (), features=("x", "x1")).plan
 
 
 def in_a_file(options, tmp_path):

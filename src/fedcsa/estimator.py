@@ -6,29 +6,27 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from fedcsa.backtest import run_backtest
 from fedcsa.core.arrays import Array
 from fedcsa.core.subgroups import unknown_levels
-from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.coding import Columns
 from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
 from fedcsa.data.frames import (
     apart,
-    as_described_matrix,
     as_named_matrix,
     as_predictions,
     classes_for,
     classes_of,
-    named_pairs,
+    read_sites,
 )
 from fedcsa.errors import CandidatesError, known_parameters, must, raise_all
 from fedcsa.findings import Finding
@@ -49,6 +47,9 @@ from fedcsa.target.per_patient import PATIENT_LEVEL
 from fedcsa.target.target import Target
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import Update
+
+#: What an estimator says that was not fitted, in scikit-learn's words.
+NOT_FITTED = "This FedCSA instance is not fitted yet. Call 'fit' with appropriate arguments first."
 
 
 def _classifies(estimator: FedCSA) -> bool:
@@ -189,7 +190,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         self.adaptation_ = self._adapted(sources, X_target, progress)
         self.history_ = None
-        plan, coding = self.adaptation_.plan, self._coding
+        plan, coding = self.adaptation_.plan, self.adaptation_.described
         inputs = plan.features if coding is None else coding.needed(with_outcome=False)
         self.feature_names_in_ = np.asarray(inputs, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
@@ -244,15 +245,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             As for `fit`.
         """
         beside = isinstance(given, str) and given == "predictions"
-        name, X, _ = named_pairs(apart(sources)[0] if beside else sources)[0]
-        features = self._encoded(X, f"Source {name!r}")[1]
-        if given is None and self.columns is None and hasattr(self, "feature_names_in_"):
-            features = tuple(self.feature_names_in_.tolist())
         judged = () if given is None else (None if beside else given,)
-        data, plan, site, model = self._prepare(sources, features, None, judged)
+        fitted = given is None and self.columns is None and hasattr(self, "feature_names_in_")
+        features = self.feature_names_in_.tolist() if fitted else None
+        ready = self._prepare(sources, (), judged, features)
         own = self.candidates if given is None and callable(self.candidates) else None
-        site = {key: site[key] for key in ("policy", "losses", "trusted_types")}
-        found = run_backtest(data, plan, given=model, space=own, progress=progress, **site)
+        site = {key: ready.site[key] for key in ("policy", "losses", "trusted_types")}
+        told = {"given": ready.given, "space": own, "progress": progress, **site}
+        found = run_backtest(ready.data, ready.plan, **told)
         if given is None and hasattr(self, "adaptation_"):
             self.adaptation_ = self.adaptation_.with_backtest(found)
         return found
@@ -312,7 +312,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         from fedcsa.answer.page import write_report
         from fedcsa.answer.store import NO_MODELS, keeps_models, save_result
 
-        check_is_fitted(self, "adaptation_")
+        if not hasattr(self, "adaptation_"):
+            raise NotFittedError(NOT_FITTED)
         if not keeps_models(self.adaptation_):
             warnings.warn(NO_MODELS, stacklevel=2)
         return write_report(save_result(self.adaptation_, folder, history=self.history_))
@@ -382,68 +383,90 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         predictions: Array | None = None,
     ) -> Adaptation:
         """Carry a study out: of the own model, or of the one that is `judged`."""
-        is_table = isinstance(X_target, Table1)
-        found = (X_target, X_target.features) if is_table else self._encoded(X_target, "The target")
-        told, features = found
-        data, plan, site, given = self._prepare(sources, features, told, judged)
+        ready = self._prepare(sources, (X_target,), judged)
+        plan, site = ready.plan, ready.site
         names = (*plan.features, *filter(None, (plan.group, given_column(plan.model))))
-        roles = [Source(name, *pair, features=names, **site) for name, pair in data.items()]
+        roles = [Source(name, *pair, features=names, **site) for name, pair in ready.data.items()]
         target = Target(
-            told,
+            ready.told,
             plan,
             policy=site["policy"],
             trusted_types=site["trusted_types"],
-            given=given if predictions is None else predictions,
+            given=ready.given if predictions is None else predictions,
             space=self.candidates if callable(self.candidates) and not judged else None,
         )
         try:
             answer = run_study(target, InProcess(roles, progress))
         except CandidatesError as error:
             raise with_texts(error, roles) from None  # one person holds all the data
-        return replace(answer, described=self._coding, by_name=True)
+        return replace(answer, described=ready.coding, by_name=True)
 
     def _prepare(
         self,
         sources: Any,
-        features: tuple[str, ...],
-        told: Array | Table1 | None,
-        judged: tuple[Any, ...],
-    ) -> tuple[dict[str, tuple[Array, Any]], Plan, dict[str, Any], FittedModel | None]:
-        """Checked data by name, the plan, what every site is given besides, and a given model."""
+        target: tuple[Any, ...],
+        judged: tuple[Any, ...] = (),
+        features: Sequence[str] | None = None,
+    ) -> _Ready:
+        """Read the rows of all sites and make the plan.
+
+        Parameters
+        ----------
+        sources : as for `fit`
+        target : tuple
+            Its rows or its Table 1; empty if there is no target.
+        judged : tuple
+            A given model; empty if the own one is fitted.
+        features : sequence of str, optional
+            The columns if there is no target; by default those of the first source.
+        """
         options, site = self._settings()
+        coding = self.columns if isinstance(self.columns, Columns | None) else Columns(self.columns)
         beside: dict[str, Any] = {}
         if judged and judged[0] is None:
             sources, beside = apart(sources)
-        pairs, coding = named_pairs(sources), self._coding
-        frames = {name: X for name, X, _ in pairs}
-        data = {
-            name: (self._encoded(X, f"Source {name!r}", features, with_group=True)[0], y)
-            for name, X, y in pairs
-        }
-        classes = classes_of(data) if _classifies(self) and not judged else ()
-        model, candidates = (judged[0], None) if judged else (self.model, self.candidates)
-        described = self._described([X for X, _ in data.values()], told)
-        inputs, given = None if coding is None else coding.inputs, None
-        if not isinstance(model, str):  # what has a name of ours gets the matrix
-            inputs = plain_numbers(features) if inputs is None else inputs
-            inputs = typed_inputs(inputs, frames) if begins_with_columns(model) else inputs
+        told, columns, data, frames = read_sites(sources, target, coding, features)
+        preset = {} if self.preset is None else preset_values(self.preset)
+        if coding is None and str(preset.get("exchange", self.exchange)) != "table":
+            columns["flags"] = ()  # rows are told as they are
+        columns["inputs"] = None if coding is None else coding.inputs
+        model, candidates, given = self.model, self.candidates, None
+        if judged or not isinstance(model, str):  # what has a name of ours gets the matrix
+            model, given = self._handed(judged, data, frames, columns)
         if judged:
-            classes = classes_for(model, data)
-            model, given = handed_over(model, features, classes, inputs)
+            candidates = None
             options |= {"search": None, "budget": None}
-            options.pop("method")
-        elif inputs is not None and begins_with_columns(model):
-            inputs = in_own_order(inputs, frames)
-            model = chosen_of_frames(model, inputs, frames)
-        plan = make_plan(
-            model, candidates, options, site["losses"], self.trusted_types,
-            inputs=inputs, features=features, classes=classes, **described,
-        )  # fmt: skip
+            del options["method"]
+        plan = make_plan(model, candidates, options, site["losses"], self.trusted_types, **columns)
         if coding is not None:
             raise_all(unknown_levels(plan.subgroups, coding.levels))
         for name, own in beside.items():
             data[name] = np.column_stack([data[name][0], *own]), data[name][1]
-        return data, plan, site, given
+        return _Ready(plan, site, told, data, given, coding)
+
+    def _handed(
+        self,
+        judged: tuple[Any, ...],
+        data: Mapping[str, tuple[Array, Any]],
+        frames: Mapping[str, Any],
+        columns: dict[str, Any],
+    ) -> tuple[Any, FittedModel | None]:
+        """A model without a name of ours; its classes and inputs become those of `columns`."""
+        (model,) = judged or (self.model,)
+        inputs, by_columns = columns["inputs"], begins_with_columns(model)
+        if not judged and _classifies(self):
+            columns["classes"] = classes_of(data)
+        if not isinstance(model, str):
+            inputs = plain_numbers(columns["features"]) if inputs is None else inputs
+            inputs = typed_inputs(inputs, frames) if by_columns else inputs
+        if by_columns and not judged:
+            inputs = in_own_order(inputs, frames)
+            model = chosen_of_frames(model, inputs, frames)
+        columns["inputs"] = inputs
+        if not judged:
+            return model, None
+        columns["classes"] = classes_for(model, data)
+        return handed_over(model, columns["features"], columns["classes"], inputs)
 
     def _settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The options of a plan, and what every site is given besides."""
@@ -455,7 +478,12 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if not texts or isinstance(trusted, str):
             raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
         options = {name: getattr(self, name) for name in OPTIONS if name != "seed"}
-        options["seed"] = _seed_of(self.random_state)
+        seed = np.random.default_rng() if self.random_state is None else self.random_state
+        if isinstance(seed, np.random.Generator):
+            seed = int(seed.integers(2**32))
+        elif isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(2**31 - 1))
+        options["seed"] = seed
         losses, ratio = {}, None
         if callable(self.loss):
             options["loss"] = f"own:{getattr(self.loss, '__name__', 'loss')}"
@@ -472,34 +500,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             "tell_errors": True,  # one person holds all the data
             "trusted_types": tuple(trusted),
         }
-
-    def _described(self, rows: list[Array], told: Array | Table1 | None) -> dict[str, Any]:
-        """What a plan says of the columns."""
-        coding = self._coding
-        if coding is not None:
-            return {name: getattr(coding, name) for name in ("flags", "group", "public_sd")}
-        preset = {} if self.preset is None else preset_values(self.preset)
-        if not is_value(preset.get("exchange", self.exchange), "table"):
-            return {}
-        if isinstance(told, Table1):
-            return {"flags": told.flags}
-        return {"flags": flags_of(rows if told is None else [*rows, told])}
-
-    @property
-    def _coding(self) -> Columns | None:
-        if self.columns is None or isinstance(self.columns, Columns):
-            return self.columns
-        return Columns(self.columns)
-
-    def _encoded(
-        self, X: Any, where: str, features: Sequence[str] | None = None, *, with_group: bool = False
-    ) -> tuple[Array, tuple[str, ...]]:
-        """Rows as a matrix, and the names of the features."""
-        coding = self._coding
-        if coding is None:
-            return as_named_matrix(X, where, features)
-        matrix, _ = as_described_matrix(X, where, coding, with_group=with_group)
-        return matrix, coding.columns
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict numbers, or the most probable class, with the weighted model."""
@@ -580,16 +580,20 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return bundle
 
     def _rows(self, X: Any) -> Array:
-        check_is_fitted(self, "adaptation_")
-        return self._encoded(X, "X", self.feature_names_in_.tolist())[0]
+        """Rows as the model gets them, if there is a fit."""
+        if not hasattr(self, "adaptation_"):
+            raise NotFittedError(NOT_FITTED)
+        return as_named_matrix(X, "X", self.feature_names_in_.tolist(), self.adaptation_.described)[
+            0
+        ]
 
 
-def _seed_of(random_state: Any) -> int:
-    """A seed from a number, a generator or nothing."""
-    if random_state is None or isinstance(random_state, np.random.Generator):
-        return int((random_state or np.random.default_rng()).integers(2**32))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if problem := OPTIONS["seed"].problem("random_state", random_state):
-        raise problem
-    return int(random_state)
+class _Ready(NamedTuple):
+    """All that a study needs, checked: of the target its rows, its Table 1 or nothing."""
+
+    plan: Plan
+    site: dict[str, Any]
+    told: Any
+    data: dict[str, tuple[Array, Any]]
+    given: FittedModel | None
+    coding: Columns | None

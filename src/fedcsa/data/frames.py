@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcsa.core.arrays import Array, as_matrix
+from fedcsa.core.table import Table1, flags_of
 from fedcsa.data.cells import Cells, is_text
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import first_few, require_columns
@@ -178,7 +179,12 @@ def _is_strange(cell: Any, zone: str | None) -> bool:
 
 
 def as_named_matrix(
-    X: Any, where: str, features: Sequence[str] | None
+    X: Any,
+    where: str,
+    features: Sequence[str] | None,
+    coding: Columns | None = None,
+    *,
+    with_group: bool = False,
 ) -> tuple[Array, tuple[str, ...]]:
     """The rows of an array or frame, its columns in the order of `features`.
 
@@ -190,6 +196,10 @@ def as_named_matrix(
     features : sequence of str, optional
         The columns that must be there, no more and no fewer; None takes them as they come and
         names an array's columns x0, x1, …
+    coding : Columns, optional
+        A description, by which columns are encoded instead.
+    with_group : bool
+        As for `as_described_matrix`.
 
     Examples
     --------
@@ -199,6 +209,8 @@ def as_named_matrix(
     (array([[20.5, 50. ],
            [30. , 60. ]]), ('bmi', 'age'))
     """
+    if coding is not None:
+        return as_described_matrix(X, where, coding, with_group=with_group)
     names = column_names(X)
     if names is None:
         matrix = as_matrix(X, where, n_columns=None if features is None else len(features))
@@ -304,8 +316,30 @@ def _named_columns(
     }
 
 
-def named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
-    """Name, X and y of every source."""
+def read_sites(
+    sources: Any,
+    target: tuple[Any, ...],
+    coding: Columns | None,
+    features: Sequence[str] | None = None,
+) -> tuple[Any, dict[str, Any], dict[str, tuple[Array, Any]], dict[str, Any]]:
+    """Rows of all sites as numbers, their columns alike.
+
+    Parameters
+    ----------
+    sources : mapping of str to (X, y), or sequence of (X, y)
+    target : tuple
+        Its rows or its Table 1; empty if there is no target.
+    coding : Columns, optional
+        What every column is. Without it columns are numbers, and those that hold only zeros and
+        ones at every site are flags.
+    features : sequence of str, optional
+        The columns if there is no target; by default those of the first source.
+
+    Returns
+    -------
+    The target's matrix or table; what a plan says of columns; matrix and outcomes of every source
+    by name; and X of every source as it came.
+    """
     if isinstance(sources, Sequence) and not isinstance(sources, str):
         sources = {f"source-{index + 1}": pair for index, pair in enumerate(sources)}
     if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
@@ -319,7 +353,25 @@ def named_pairs(sources: Any) -> list[tuple[str, Any, Any]]:
             raise DataError(
                 f"Source {name!r} must have outcomes y. A site without them can only be the target."
             )
-    return [(name, *pair) for name, pair in sources.items()]
+    told: Any = None
+    matrices: list[Array] = []
+    if target and isinstance(target[0], Table1):
+        told, features = target[0], target[0].features
+    elif target:
+        told, features = as_named_matrix(target[0], "The target", None, coding)
+        matrices.append(told)
+    data = {}
+    for name, (X, y) in sources.items():
+        matrix, found = as_named_matrix(X, f"Source {name!r}", features, coding, with_group=True)
+        features = found if features is None else features
+        matrices.append(matrix)
+        data[name] = matrix, y
+    frames = {name: X for name, (X, _) in sources.items()}
+    if coding is not None:
+        own = {key: getattr(coding, key) for key in ("flags", "group", "public_sd")}
+        return told, {"features": coding.columns, **own}, data, frames
+    flags = told.flags if isinstance(told, Table1) else flags_of(matrices)
+    return told, {"features": tuple(features or ()), "flags": flags}, data, frames
 
 
 def classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
