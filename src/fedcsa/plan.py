@@ -25,7 +25,6 @@ from fedcsa.errors import (
     ParameterError,
     gathered,
     must,
-    raise_all,
     unknown,
 )
 from fedcsa.models.description import GIVEN, LINEAR, RATIO_POWER, Candidate, given_column
@@ -231,7 +230,7 @@ class Plan:
             for name, value in preset_values(self.preset).items():
                 if is_value(getattr(self, name), getattr(Plan, name)):  # left out
                     object.__setattr__(self, name, value)
-        # What was left out needs no check.
+        # What was left out needs no check, and contradicts nothing.
         given = {n: getattr(self, n) for n in OPTIONS if getattr(self, n) is not getattr(Plan, n)}
         wrong = {name: OPTIONS[name].problem(name, value) for name, value in given.items()}
         found = {name: problem for name, problem in wrong.items() if problem}
@@ -239,7 +238,15 @@ class Plan:
         if self.scheme is None and "exchange" in sound:
             scheme = "cross-fit" if self.exchange == "table" else "split"
             object.__setattr__(self, "scheme", scheme)
-        raise_all([str(problem) for problem in (*found.values(), *self._contradictions(sound))])
+        problems = [*found.values()]
+        if self.flags and len(self.flags) != len(self.features):
+            problems.append(must("flags", "one true or false per feature", len(self.flags)))
+        if self.group in self.features:
+            problems.append(must("group", "a column that is not a feature", self.group))
+        if given or self.model.get("name") == GIVEN:
+            problems += self._contradictions(sound)
+        if problems:
+            raise ParameterError("\n".join(map(str, problems)))
         folds = self.folds if self.folds is not None else 5 if self.scheme == "cross-fit" else 3
         settled = {
             "flags": self.flags or (False,) * len(self.features),
@@ -288,11 +295,7 @@ class Plan:
             yield from self._given_problems(sound)
 
     def _column_problems(self, sound: Set[str]) -> Iterator[ParameterError]:
-        """What does not go together with the columns, the outcome and the candidates."""
-        if self.flags and len(self.flags) != len(self.features):
-            yield must("flags", "one true or false per feature", len(self.flags))
-        if self.group in self.features:
-            yield must("group", "a column that is not a feature", self.group)
+        """What does not go together with the features, the outcome and the candidates."""
         if "thresholds" in sound and len(self.thresholds) and len(self.classes) != 2:
             got = f"{len(self.classes)} classes" if self.classes else "an outcome of numbers"
             yield must("thresholds", "left out unless the outcome has two classes", got)
@@ -509,7 +512,8 @@ def make_plan(
                 _check_estimator(described, tried, n_classes, trusted)
             else:
                 instantiate(described, tried, n_classes, trusted)
-    raise_all(problems)
+    if problems:
+        raise ParameterError("\n".join(problems))
     return plan
 
 

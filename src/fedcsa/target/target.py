@@ -15,7 +15,7 @@ from fedcsa.core.scores import OwnScores
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
-from fedcsa.errors import MessageError, NoSourcesError, ProtocolError, raise_all
+from fedcsa.errors import MessageError, NoSourcesError, ParameterError, ProtocolError
 from fedcsa.findings import Finding, rules_named
 from fedcsa.messages.codec import digest_of
 from fedcsa.messages.fields import Message
@@ -165,7 +165,8 @@ class Target:
 
     def brief(self, recipients: Collection[str]) -> Brief:
         """What this site announces to every source."""
-        raise_all(self.plan.source_problems(recipients))  # before anyone has computed anything
+        if problems := self.plan.source_problems(recipients):  # before anyone has computed anything
+            raise ParameterError("\n".join(problems))
         if recipients and (self._given is not None or self.plan.method == GIVEN):
             self.check_given()
         if self._rounds is not None:
