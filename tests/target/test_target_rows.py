@@ -67,7 +67,7 @@ def test_models_are_compared_on_rows_that_are_evenly_spread(monkeypatch):
     every = -(-N // 1000)
     for given in (X, Streamed(X)):
         batches = HeldRows(X) if given is X else given
-        found = target_rows.TargetRows(batches, target_rows.Moments.of(batches, 2))
+        found = target_rows.TargetRows(batches, target_rows.moments_of(batches, 2))
         assert found.sample.tobytes() == X[::every].tobytes()
     whole, few = adapted(X, monkeypatch), adapted(X, monkeypatch, compared=1000)
     for name, weight in whole.source_weights.items():

@@ -96,7 +96,7 @@ def table(
 
 def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
     """How the columns are described, by a study or by what they look like, and their sums."""
-    from fedcsa.core.table import Moments
+    from fedcsa.core.table import moments_of
     from fedcsa.data.streams import RowStream, TableStream
     from fedcsa.data.tables import open_table, words_of
     from fedcsa.study import Study
@@ -105,7 +105,7 @@ def _read(where: Where, study: Path | None) -> tuple[Columns, Moments]:
     table = open_table(where)
     coding = described or _proposed(table, words_of(where))
     stream = TableStream(table, coding, where=words_of(where), with_outcome=False)
-    return coding, Moments.of(RowStream(stream), len(coding.columns))
+    return coding, moments_of(RowStream(stream), len(coding.columns))
 
 
 def _require_no_own_levels(coding: Columns) -> None:

@@ -99,9 +99,9 @@ class Table1:
         for name in ("mean", "sd"):
             values = as_vector(getattr(self, name), f"The {name!r} of a Table 1", n_rows=d)
             object.__setattr__(self, name, read_only(values.copy()))
-        problems = [*value_problems(self.features, self.flags, self.mean, self.sd)]
-        if self.correlations is not None:
-            R = as_matrix(self.correlations, "The correlations of a Table 1", n_columns=d)
+        problems, R = list[str](), self.correlations
+        if R is not None:
+            R = as_matrix(R, "The correlations of a Table 1", n_columns=d)
             object.__setattr__(self, "correlations", read_only(R.copy()))
             if not tells_correlations(self.n_rows, self.flags):
                 problems.append(
@@ -109,7 +109,7 @@ class Table1:
                     f"{MAX_CORRELATED} columns, or with fewer than {ROWS_PER_NUMBER} rows a told "
                     "number; they are given. Leave them out."
                 )
-            problems += moment_problems(R)
+        problems += told_problems(self.features, self.flags, self.mean, self.sd, R)
         if problems:
             raise DataError("\n".join(problems))
 
@@ -142,7 +142,7 @@ class Table1:
             correlations are told where fewer make up the variance of a number.
         """
         d = len(tuple(features))
-        rows = X if isinstance(X, Moments) else Moments.of(HeldRows(as_matrix(X, "X_target")), d)
+        rows = X if isinstance(X, Moments) else moments_of(HeldRows(as_matrix(X, "X_target")), d)
         n = rows.n_rows
         if n < 2:
             raise DataError(
@@ -165,8 +165,15 @@ class Table1:
         total = rows.total
         if is_flag.any():
             total = merged_counts(features, is_flag, total, n, fewest)
-        m, s = _rounded(total / n, spread, is_flag, public)
-        R = rows.correlations(m, s, fewest) if tells_correlations(n, is_flag) else None
+        mean, R = total / n, None
+        m, s = _rounded(mean, spread, is_flag, public)
+        if tells_correlations(n, is_flag):
+            # Correlations with a column are, up to scale, the other columns of those patients who
+            # make up its variance. One row may make up a share of 1/fewest.
+            largest = np.maximum((rows.high - mean) ** 2, (rows.low - mean) ** 2)
+            if (largest * fewest <= np.diagonal(rows.squares)).all():
+                off = np.outer(mean - m, mean - m)
+                R = np.round((rows.squares / n + off) / np.outer(s, s), 2)
         return cls(in_bands(n, COUNT_STEP), tuple(features), tuple(is_flag), m, s, R)
 
     @classmethod
@@ -209,12 +216,11 @@ class Table1:
         public = np.full(d, np.nan) if public_sd is None else _public(public_sd, d)
         means = as_vector(mean, "The 'mean' of a Table 1", n_rows=d)
         spread = np.where(is_flag, INDICATOR_SD, as_vector(sd, "The 'sd' of a Table 1", n_rows=d))
-        problems = [*value_problems(features, is_flag, means, spread)]
-        problems += level_problems(features, is_flag, means)
         r = None
         if correlations is not None:
             r = as_matrix(correlations, "The correlations of a Table 1", n_columns=d)
-            problems += moment_problems(r)
+        problems = [*told_problems(features, is_flag, means, spread, r)]
+        problems += level_problems(features, is_flag, means)
         if problems:
             raise DataError("\n".join(problems))
         m, s = _rounded(means, spread, is_flag, public)
@@ -378,13 +384,10 @@ def _public(public_sd: ArrayLike, d: int) -> Array:
 # What cannot be: sentences that quote no number ----------------------------------------------
 
 
-def value_problems(
-    features: Sequence[str],
-    flags: Flags,
-    mean: Array,
-    sd: Array,
+def told_problems(
+    features: Sequence[str], flags: Flags, mean: Array, sd: Array, R: Array | None
 ) -> Iterator[str]:
-    """A sentence for every column whose told mean or sd cannot be.
+    """A sentence for every told number that cannot be, its rounding allowed for.
 
     Parameters
     ----------
@@ -392,6 +395,8 @@ def value_problems(
     flags : sequence of d bool
         Columns of zeros and ones, whose mean is a share.
     mean, sd : arrays of shape (d,)
+    R : array of shape (rows, d) or None
+        Second moments of z; whether it has d rows is looked at here.
     """
     for name, flag, m, s in zip(features, flags, mean, sd, strict=True):
         if flag and not 0.0 <= m <= 1.0:
@@ -406,6 +411,17 @@ def value_problems(
                 f"The sd of {name!r} must be a positive number of at most {LARGEST:.0e}; "
                 "it is not. Correct it."
             )
+    if R is None:
+        return
+    d = R.shape[1]
+    if len(R) != d:
+        yield f"Correlations must have {d} rows, one a column; they have {len(R)}. Add rows."
+    elif np.abs(R - R.T).max() > 1e-9:
+        yield "Correlations must be the same on both sides of the diagonal. Correct them."
+    elif np.abs(R).max() > LARGEST_MOMENT:
+        yield "Correlations must lie between -1 and 1; they do not. Correct them."
+    elif np.linalg.eigvalsh(R).min() < -TYPED_SLACK * d - 1e-9:  # d·slack bounds what rounding does
+        yield "No data can have all these correlations at once. Check signs and pairs."
 
 
 def level_problems(features: Sequence[str], flags: Flags, mean: Array) -> list[str]:
@@ -429,20 +445,6 @@ def level_problems(features: Sequence[str], flags: Flags, mean: Array) -> list[s
     ]
 
 
-def moment_problems(R: Array) -> list[str]:
-    """What keeps R, of shape (d, d), from being second moments of z, their rounding allowed for."""
-    d = R.shape[1]
-    if len(R) != d:
-        return [f"Correlations must have {d} rows, one a column; they have {len(R)}. Add rows."]
-    if np.abs(R - R.T).max() > 1e-9:
-        return ["Correlations must be the same on both sides of the diagonal. Correct them."]
-    if np.abs(R).max() > LARGEST_MOMENT:
-        return ["Correlations must lie between -1 and 1; they do not. Correct them."]
-    if np.linalg.eigvalsh(R).min() < -TYPED_SLACK * d - 1e-9:  # d·slack bounds what rounding does
-        return ["No data can have all these correlations at once. Check signs and pairs."]
-    return []
-
-
 @dataclass(frozen=True)
 class Moments:
     """What a Table 1 is made of.
@@ -458,12 +460,6 @@ class Moments:
         Smallest and largest value.
     binary : array of bool of shape (d,)
         Whether a column holds nothing but zeros and ones.
-
-    Examples
-    --------
-    >>> found = Moments.of([np.array([[1.0, 0.0]]), np.array([[3.0, 1.0], [5.0, 1.0]])], 2)
-    >>> found.n_rows, found.total, found.squares.diagonal().round(2), found.binary
-    (3, array([9., 2.]), array([8.  , 0.67]), array([False,  True]))
     """
 
     n_rows: int
@@ -472,33 +468,6 @@ class Moments:
     low: Array = field(repr=False)
     high: Array = field(repr=False)
     binary: NDArray[np.bool_] = field(repr=False)
-
-    @classmethod
-    def of(cls, batches: Iterable[Array], n_columns: int) -> Self:
-        """Of all rows of `batches`.
-
-        Parameters
-        ----------
-        batches : iterable of arrays of shape (rows, d)
-        n_columns : int
-            d.
-        """
-        found: Self | None = None
-        for batch in batches:
-            rows = as_matrix(batch, "X_target", n_columns=n_columns)
-            if not len(rows):
-                continue
-            total = rows.sum(axis=0)
-            deviations = rows - total / len(rows)
-            squares = deviations.T @ deviations
-            # To the bit as `numpy.std`, whatever the matrix product rounds.
-            np.fill_diagonal(squares, np.square(deviations).sum(axis=0))
-            binary = ((rows == 0.0) | (rows == 1.0)).all(axis=0)
-            here = cls(len(rows), total, squares, rows.min(axis=0), rows.max(axis=0), binary)
-            found = here if found is None else found._with(here)
-        if found is None:
-            raise DataError("X_target must have rows; it has none. Check which table it names.")
-        return found
 
     def _with(self, other: Self) -> Self:
         """Of the rows of both (Chan, Golub and LeVeque 1983)."""
@@ -514,23 +483,33 @@ class Moments:
             self.binary & other.binary,
         )
 
-    def correlations(self, centre: Array, unit: Array, fewest: int) -> Array | None:
-        """Mean products of the columns, of shape (d, d), to a hundredth; None if a few make them.
 
-        Correlations with a column are, up to scale, the other columns of those patients who make
-        up its variance. One row may make up a share of 1/fewest.
+def moments_of(batches: Iterable[Array], n_columns: int) -> Moments:
+    """What a Table 1 of all rows of `batches` is made of.
 
-        Parameters
-        ----------
-        centre, unit : array of shape (d,)
-            What is subtracted from every column, and what it is divided by.
-        fewest : int
-            No fewer patients may make up the variance of a column; 0 for any.
-        """
-        mean = self.total / self.n_rows
-        largest = np.maximum((self.high - mean) ** 2, (self.low - mean) ** 2)
-        if (largest * fewest > np.diagonal(self.squares)).any():
-            return None
-        off = mean - centre
-        products = (self.squares / self.n_rows + np.outer(off, off)) / np.outer(unit, unit)
-        return np.round(products, 2)
+    Parameters
+    ----------
+    batches : iterable of arrays of shape (rows, d)
+    n_columns : int
+        d.
+
+    Examples
+    --------
+    >>> found = moments_of([np.array([[1.0, 0.0]]), np.array([[3.0, 1.0], [5.0, 1.0]])], 2)
+    >>> found.n_rows, found.total, found.squares.diagonal().round(2), found.binary
+    (3, array([9., 2.]), array([8.  , 0.67]), array([False,  True]))
+    """
+    found: Moments | None = None
+    for batch in batches:
+        rows = as_matrix(batch, "X_target", n_columns=n_columns)
+        total = rows.sum(axis=0)
+        deviations = rows - total / len(rows)
+        squares = deviations.T @ deviations
+        # To the bit as `numpy.std`, whatever the matrix product rounds.
+        np.fill_diagonal(squares, np.square(deviations).sum(axis=0))
+        binary = ((rows == 0.0) | (rows == 1.0)).all(axis=0)
+        here = Moments(len(rows), total, squares, rows.min(axis=0), rows.max(axis=0), binary)
+        found = here if found is None else found._with(here)
+    if found is None:
+        raise DataError("X_target must have rows; it has none. Check which table it names.")
+    return found

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fedcsa.core.arrays import Array, as_matrix, read_only
 from fedcsa.core.batches import HeldRows, RowBatches
 from fedcsa.core.scores import OwnScores
-from fedcsa.core.table import Moments, Table1
+from fedcsa.core.table import Moments, Table1, moments_of
 from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
 
@@ -78,7 +78,7 @@ def rows_and_table(
         X = HeldRows(read_only(as_matrix(X, "X of the target", n_columns=d)))
     elif plan.exchange == "rows":  # they are sent as one matrix
         X = HeldRows(read_only(np.concatenate(list(X))))
-    rows = TargetRows(X, Moments.of(X, d))
+    rows = TargetRows(X, moments_of(X, d))
     if (rows.moments.low == rows.moments.high).all():
         raise DataError(
             "The target must have at least 2 rows that differ, to say how it varies; it has 1. "
