@@ -131,7 +131,7 @@ def test_every_answer_is_asked_for_by_some_item():
         if value.__module__ == answers.__name__ and not name.startswith("_")
     }
     asked = {item.answer for _, item in ALL if item.answer}
-    assert public - asked == {"was_given", "events"}
+    assert public - asked == {"events"}
 
 
 def test_what_is_left_is_named(rich):

@@ -158,7 +158,7 @@ def test_a_folder_gives_the_view_of_its_adaptation(kind, making, results):
 
 
 def test_the_back_test_has_the_same_digits_on_terminal_and_page(making, results, capsys):
-    print_backtest(console(), making.made("small").backtest)
+    print_backtest(console(), making.made("small").backtest, "RMSE")
     terminal = capsys.readouterr().out
     page = text_of((results("small") / "report.html").read_text(encoding="utf-8"))
     for row in making.made("small").backtest.rows:
@@ -178,7 +178,7 @@ def test_every_number_of_a_back_test_is_told_on_one_scale(scale, told):
     assert f"the {risk} at 'a' was {times} times" in found.sentence
     assert found.findings[0].evidence["factor"] == float(times)
     assert risk in draw_kept_promises(found).panels[0].x.label
-    said = dict(backtest_numbers(found))
+    said = dict(backtest_numbers(found, "RMSE"))
     average = "0.333" if scale == "root" else "0.111"
     assert said["calibration"] == f"promised over realised {risk} is {average} on average"
     assert (found.verdict, found.calibration) == ("failed", pytest.approx(1 / 9))
@@ -339,7 +339,7 @@ def test_what_outcomes_change_of_every_measure_stands_on_terminal_and_page(
     folder = save_result(whole, tmp_path / "r", history=History(last=found))
     page = text_of(write_report(folder).read_text(encoding="utf-8"))
     print_update(console(), found, whole.plan)
-    print_backtest(console(), played)
+    print_backtest(console(), played, "RMSE")
     terminal = " ".join(capsys.readouterr().out.split())
     for told in (page, terminal):
         assert "AUROC 0.8 (0.7 to 0.9) 0.5 (0.45 to 0.55) 0.6 (0.5 to 0.66) 77" in told
@@ -372,7 +372,7 @@ def test_a_measure_of_which_outcomes_say_nothing_has_no_lines_of_theirs(making, 
 def test_own_models_are_beside_a_back_test_only_where_there_are_any(making):
     played = making.made("small").backtest
     bare = replace(played, rows=tuple(replace(row, reference=None) for row in played.rows))
-    with_own, without = backtest_table(played), backtest_table(bare)
+    with_own, without = backtest_table(played, "RMSE"), backtest_table(bare, "RMSE")
     assert [heading for heading in with_own.headings if heading not in without.headings] == [
         "own model"
     ]

@@ -1,8 +1,8 @@
 """What a result answers to an item of a checklist: a text, or None where it does not know.
 
-Every function takes the typed view. ``checklists.csv`` names these functions beside the items
-of the checklists and of the model card; one fact that several lists ask for is told by one
-function.
+Every function takes the typed view of a study whose design is known. ``checklists.csv`` names these
+functions beside the items of the checklists and of the model card; one fact that several lists ask
+for is told by one function.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from fedcsa.answer.forests import is_known
+from fedcsa.answer.forests import is_known, promised_text
 from fedcsa.answer.measure_words import WORDS, spread_text
 from fedcsa.answer.sentences import (
     NEW_SITE,
@@ -32,27 +32,18 @@ if TYPE_CHECKING:
 MOST_NAMES = 12
 
 
-def was_given(view: View) -> bool:
-    """Whether the study judges a model that was made elsewhere."""
-    return view.plan is not None and view.plan.method == "given"
-
-
 # What was studied ---------------------------------------------------------------------------
 
 
-def title(view: View) -> str | None:
+def title(view: View) -> str:
     """What kind of study it is."""
-    if view.plan is None:
-        return None
-    kind = "evaluation of a given" if was_given(view) else "development and evaluation of a"
+    kind = "evaluation of a given" if view.is_given else "development and evaluation of a"
     return f"{view.study}: {kind} prediction model for a site without outcomes"
 
 
-def objective(view: View) -> str | None:
+def objective(view: View) -> str:
     """What is developed, and what is evaluated."""
-    if view.plan is None:
-        return None
-    if was_given(view):
+    if view.is_given:
         return "to judge a given model at a site without outcomes, from sites with outcomes"
     return (
         "to develop a model at sites with outcomes, and to say how well it will do at a site "
@@ -62,7 +53,7 @@ def objective(view: View) -> str | None:
 
 def data_sources(view: View) -> str | None:
     """Who had rows with outcomes, and who had none."""
-    if view.table is None or not view.sources:
+    if not view.sources:
         return None
     names = listed([line.name for line in view.sources], MOST_NAMES)
     many = counted(len(view.sources), "source")
@@ -71,7 +62,7 @@ def data_sources(view: View) -> str | None:
 
 def participants(view: View) -> str | None:
     """Which sources answered, reach the target and examined; who did not, and why."""
-    if view.plan is None or not (view.sources or view.absent):
+    if not (view.sources or view.absent):
         return None
     asked = len(view.sources) + len(view.absent)
     near = sum(line.reaches for line in view.sources)
@@ -113,9 +104,9 @@ def rows_and_events(view: View) -> str | None:
 
 def characteristics(view: View) -> str | None:
     """Where the target's Table 1 and the sources' differences from it are told."""
-    if view.table is None or not view.sources:
+    if not view.sources:
         return None
-    own = "" if _tells_rows(view) else "the target's Table 1 is in tables/target.csv; "
+    own = "" if view.tells_rows else "the target's Table 1 is in tables/target.csv; "
     where = "are in tables/sources.csv, their differences from the target in tables/balance.csv"
     return f"{own}the sources' rows {where}"
 
@@ -137,48 +128,38 @@ def shift(view: View) -> str | None:
     )
 
 
-def feature_columns(view: View) -> str | None:
+def feature_columns(view: View) -> str:
     """The features, as all sites agreed on them."""
-    if view.plan is None:
-        return None
     many = counted(len(view.features), "column")
     told = f"{many}, agreed by all sites before the study: {listed(view.features, MOST_NAMES)}"
-    if "column" not in view.plan.model:
+    if "column" not in _plan(view).model:
         return told
     return f"{told}. They describe the patients; what the given model takes, its owner knows"
 
 
-def available(view: View) -> str | None:
+def available(_: View) -> str:
     """That the target has all features, and no outcome."""
-    if view.table is None:
-        return None
     return "the target knows every feature, and had no outcome when it told its Table 1"
 
 
-def outcome(view: View) -> str | None:
+def outcome(view: View) -> str:
     """What kind of outcome is predicted."""
-    if view.plan is None:
-        return None
-    if not view.plan.classes:
+    if not view.classes:
         return "a number, in the same unit at every site"
-    names = listed([str(label) for label in view.plan.classes], MOST_NAMES)
-    return f"one of {len(view.plan.classes)} classes, agreed by all sites: {names}"
+    names = listed([str(label) for label in view.classes], MOST_NAMES)
+    return f"one of {len(view.classes)} classes, agreed by all sites: {names}"
 
 
-def preparation(view: View) -> str | None:
+def preparation(_: View) -> str:
     """What was agreed about cells."""
-    if view.plan is None:
-        return None
     return (
         "kinds, levels and units of the columns were agreed before the study and are the same at "
         "every site; a cell that does not fit is an error"
     )
 
 
-def missing_data(view: View) -> str | None:
+def missing_data(view: View) -> str:
     """How missing cells of features are treated."""
-    if view.plan is None:
-        return None
     filled = [
         name.removesuffix(MISSING_MARK) for name in view.features if name.endswith(MISSING_MARK)
     ]
@@ -192,70 +173,63 @@ def missing_data(view: View) -> str | None:
 
 def kept_apart(view: View) -> str | None:
     """How rows that made a model are kept away from judging it; of a given model nobody knows."""
-    plan = view.plan
-    if plan is None or was_given(view):
+    if view.is_given:
         return None
-    told = "no row judges a model that was fitted on it"
-    if plan.group:
-        told += f"; rows with the same {plan.group} stay together"
-    return told
+    told, group = "no row judges a model that was fitted on it", _plan(view).group
+    return f"{told}; rows with the same {group} stay together" if group else told
 
 
 # How it was done ----------------------------------------------------------------------------
 
 
-def data_use(view: View) -> str | None:
+def data_use(view: View) -> str:
     """Which rows did what."""
-    if view.plan is None:
-        return None
-    if was_given(view):
+    if view.is_given:
         return (
             "every source judged the given model on all its rows, weighted to the target's Table 1"
         )
+    plan = _plan(view)
     return (
         "every source judged the candidates on rows that they had not seen "
-        f"({view.plan.scheme}, {view.plan.design()['n_folds']} folds), weighted to the target, and "
-        f"then sent one model, fitted on {'all' if view.plan.refit else 'a part of'} its rows"
+        f"({plan.scheme}, {plan.design()['n_folds']} folds), weighted to the target, and "
+        f"then sent one model, fitted on {'all' if plan.refit else 'a part of'} its rows"
     )
 
 
-def predictor_handling(view: View) -> str | None:
+def predictor_handling(view: View) -> str:
     """Units and flags."""
-    if view.plan is None:
-        return None
-    if was_given(view):
+    if view.is_given:
         return "as the given model takes them, in their own units"
-    units = "the target's standard deviations" if view.plan.scale else "their own units"
+    units = "the target's standard deviations" if _plan(view).scale else "their own units"
     return f"levels enter as flags, all but the first; models see columns in {units}"
 
 
-def model_type(view: View) -> str | None:
+def model_type(view: View) -> str:
     """What the model is."""
-    if view.plan is None:
-        return None
-    if was_given(view):
-        return _given_model(view.plan)
-    name, many = title_of_model(view.plan.model), len(view.weights)
+    if view.is_given:
+        return _given_model(view)
+    name, many = title_of_model(_plan(view).model), len(view.weights)
     return f"{name}; the mixture of {many} sources' models" if many > 1 else name
 
 
-def _given_model(plan: Plan) -> str:
+def _given_model(view: View) -> str:
     """What is known of a model that was made elsewhere."""
-    name = str(plan.model.get("title") or "a given model")
-    if "column" in plan.model:
-        return f"{name}: every site has its predictions, as the column {plan.model['column']}"
-    if "class" in plan.model:
-        return f"{name}: a fitted {plan.model['class']}"
-    return f"{name}, a formula or trees with the digest {str(plan.model.get('sha256', ''))[:12]}"
+    name, model = view.given_title, _plan(view).model
+    if "column" in model:
+        return f"{name}: every site has its predictions, as the column {model['column']}"
+    if "class" in model:
+        return f"{name}: a fitted {model['class']}"
+    return f"{name}, a formula or trees with the digest {str(model.get('sha256', ''))[:12]}"
 
 
 def model_building(view: View) -> str | None:
     """Candidates, and how one was chosen."""
-    if view.plan is None or view.chosen is None or was_given(view):
+    if view.chosen is None or view.is_given:
         return None
+    tried = counted(len(_plan(view).candidates), "candidate")
     return (
-        f"{model_type(view)}; {counted(len(view.plan.candidates), 'candidate')}, of which the one "
-        f"with the smallest estimated risk at the target was chosen: {candidate_text(view.chosen)}"
+        f"{model_type(view)}; {tried}, of which the one with the smallest estimated risk at the "
+        f"target was chosen: {candidate_text(view.chosen)}"
     )
 
 
@@ -281,7 +255,7 @@ def overfitting(view: View) -> str | None:
 
 def parameter_differences(view: View) -> str | None:
     """What becomes of models that differ between sites."""
-    if not view.weights or was_given(view):
+    if not view.weights or view.is_given:
         return None
     told = [f"{name} {percent(weight)}" for name, weight in view.weights.items()]
     mixed = f"they are mixed with weights: {listed(told, MOST_NAMES)}"
@@ -298,10 +272,8 @@ def performance_differences(view: View) -> str | None:
     )
 
 
-def measures_used(view: View) -> str | None:
+def measures_used(view: View) -> str:
     """Which measures and plots there are; of no more than the loss, the loss."""
-    if view.plan is None:
-        return None
     names = [WORDS[item.name].title for item in view.everybody]
     plots = [
         name
@@ -319,29 +291,27 @@ def measures_used(view: View) -> str | None:
 
 def prediction_rule(view: View) -> str | None:
     """How predictions come about."""
-    if view.plan is None or not view.has_model:
+    if not view.has_model:
         return None
-    if "column" in view.plan.model:
-        return f"taken from the column {view.plan.model['column']}, which every site has"
-    if was_given(view):
+    plan = _plan(view)
+    if "column" in plan.model:
+        return f"taken from the column {plan.model['column']}, which every site has"
+    if view.is_given:
         return "by the given model, as agreed in the study file"
-    middle = "weighted mean" if view.plan.combine == "mean" else "weighted median"
+    middle = "weighted mean" if plan.combine == "mean" else "weighted median"
     told = f"the {middle} of the sources' predictions"
     if view.update is not None and view.update.correction is not None:
         told += f", corrected by {counted(view.update.n_rows, 'outcome')} from here"
     return f"{told}; fedcsa predict computes it"
 
 
-def imbalance(view: View) -> str | None:
+def imbalance(view: View) -> str:
     """Whether classes were weighted."""
-    plan = view.plan
-    if plan is None:
-        return None
-    if not plan.classes:
+    if not view.classes:
         return "not applicable: the outcome is a number"
-    if was_given(view):
+    if view.is_given:
         return "none in the evaluation: classes keep their shares"
-    if _weights_classes(plan):
+    if _weights_classes(_plan(view)):
         return "the model weights classes when it is fitted (class_weight); the evaluation does not"
     return "none: rows are weighted to the target's table, classes keep their shares"
 
@@ -358,9 +328,9 @@ def _weights_classes(plan: Plan) -> bool:
 
 def evaluated_without_correction(view: View) -> str | None:
     """That the evaluation keeps the shares of classes."""
-    if view.promise is None or view.plan is None:
+    if view.promise is None:
         return None
-    if not view.plan.classes:
+    if not view.classes:
         return "not applicable: the outcome is a number"
     return "the evaluation weights rows to the target's table and never by class"
 
@@ -377,11 +347,9 @@ def fairness(view: View) -> str | None:
     return f"the model is judged in declared subgroups: {listed(view.subgroups, MOST_NAMES)}"
 
 
-def model_output(view: View) -> str | None:
+def model_output(view: View) -> str:
     """What a prediction is; thresholds."""
-    if view.plan is None:
-        return None
-    if not view.plan.classes:
+    if not view.classes:
         return "a number"
     cuts = sorted({item.threshold for item in view.measures if item.threshold is not None})
     declared = f"; declared thresholds: {listed([number(cut) for cut in cuts])}" if cuts else ""
@@ -399,9 +367,9 @@ def updating(view: View) -> str | None:
 
 def data_sharing(view: View) -> str | None:
     """What left the sites."""
-    if view.plan is None or not view.ledgers:
+    if not view.ledgers:
         return None
-    if _tells_rows(view):
+    if view.tells_rows:
         return "the target's rows left it, as the study asked; no source's row left"
     return f"no row left a site; the ledgers name the {count(view.n_fields)} fields that did"
 
@@ -429,8 +397,7 @@ def protocol(view: View) -> str | None:
 def performance(view: View) -> str | None:
     """The measures with their intervals for a new site, as far as they need no threshold."""
     told = _first(view.everybody, _measure_text)
-    level = "" if view.plan is None else percent(view.plan.level)
-    return f"for a new site ({level}): {told}" if told else None
+    return f"for a new site ({percent(_plan(view).level)}): {told}" if told else None
 
 
 def performance_in_subgroups(view: View) -> str | None:
@@ -489,15 +456,13 @@ def sensitivity_found(view: View) -> str | None:
     return "; ".join(parts) or None
 
 
-def interpretation(view: View) -> str | None:
+def interpretation(view: View) -> str:
     """The verdict with its reason."""
-    return f"{view.heading[1]}: {view.why}" if view.plan is not None else None
+    return f"{view.heading[1]}: {view.why}"
 
 
-def limitations(view: View) -> str | None:
+def limitations(view: View) -> str:
     """Warnings and dangers, and what every interval assumes."""
-    if view.plan is None:
-        return None
     found = {item.code for item in view.findings if item.severity != "note"}
     told = [f"an interval holds for a new site {NEW_SITE}"] if view.promise is not None else []
     told += [meaning for code, (_, meaning, _) in CATALOGUE.items() if code in found]
@@ -515,20 +480,21 @@ def next_steps(view: View) -> str | None:
 
 def specification(view: View) -> str | None:
     """Where the whole model is."""
-    if view.plan is None or not view.has_model:
+    if not view.has_model:
         return None
-    if "column" in view.plan.model:
+    if "column" in _plan(view).model:
         return "with its owner: the sites have only its predictions"
-    if was_given(view):
-        return f"with whoever gave it: {_given_model(view.plan)}"
+    if view.is_given:
+        return f"with whoever gave it: {_given_model(view)}"
     return "the sources' models are in models/ of the target's result folder, with their weights"
 
 
 # Parts --------------------------------------------------------------------------------------
 
 
-def _tells_rows(view: View) -> bool:
-    return view.plan is not None and view.plan.exchange == "rows"
+def _plan(view: View) -> Plan:
+    assert view.plan is not None  # noqa: S101 - without one nothing here is asked
+    return view.plan
 
 
 def _label(item: MeasurePromise) -> str:
@@ -538,8 +504,7 @@ def _label(item: MeasurePromise) -> str:
 
 
 def _measure_text(item: MeasurePromise) -> str:
-    words = WORDS[item.name]
-    return f"{_label(item)} {words.text(item.estimate)} ({words.between(item.lower, item.upper)})"
+    return f"{_label(item)} {promised_text(item)}"
 
 
 def _first(items: Iterable[MeasurePromise], text: Callable[[MeasurePromise], str]) -> str:

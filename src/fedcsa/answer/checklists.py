@@ -121,9 +121,11 @@ def fill(item: ChecklistItem, view: View) -> FilledItem:
     item : ChecklistItem
     view : View
     """
-    if item.part == "D" and checklist_answers.was_given(view):
+    if item.part == "D" and view.is_given:
         return FilledItem(item, sentence(_NOT_DEVELOPED), "not applicable")
-    said = getattr(checklist_answers, item.answer)(view) if item.answer else None
+    # Where the target keeps its result to itself, nothing is known but the study file.
+    known = view.plan is not None or item.answer == "protocol"
+    said = getattr(checklist_answers, item.answer)(view) if item.answer and known else None
     if said is None:
         return FilledItem(item, "", "blank")
     return FilledItem(item, printable(sentence(said)), "in part" if item.left else "filled")

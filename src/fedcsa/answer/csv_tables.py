@@ -126,7 +126,7 @@ def _balance(view: View) -> _Rows:
 
 def _target(view: View) -> _Rows:
     told = view.table
-    if told is None or (view.plan is not None and view.plan.exchange == "rows"):
+    if told is None or view.tells_rows:
         return
     for name, flag, mean, sd in zip(
         told.features, told.flags, told.mean.tolist(), told.sd.tolist(), strict=True

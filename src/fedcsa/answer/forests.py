@@ -31,9 +31,9 @@ class ForestLine:
     name : str
     kind : {"source", "far", "new", "came", "group"}
         A source, one that found nothing, a new site, what came true, a subgroup at a new site.
-    value, lower, upper : float or None
     said : str
-        The same in words; or why there is no value.
+        Its value in words; or why there is none.
+    value, lower, upper : float or None
     weight : float
         Of the source's model: the area of its mark.
     others : tuple of float
@@ -42,10 +42,10 @@ class ForestLine:
 
     name: str
     kind: Literal["source", "far", "new", "came", "group"]
-    value: float | None
-    lower: float | None
-    upper: float | None
     said: str
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
     weight: float = 0.0
     others: tuple[float, ...] = ()
 
@@ -88,8 +88,7 @@ def promised_text(measure: MeasurePromise) -> str:
     """What a new site may expect; or why nobody can say."""
     if not is_known(measure):
         return measure.why_not or "not known"
-    words = WORDS[measure.name]
-    return f"{words.text(measure.estimate)} ({words.between(measure.lower, measure.upper)})"
+    return WORDS[measure.name].with_interval(measure.estimate, measure.lower, measure.upper)
 
 
 def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
@@ -107,7 +106,7 @@ def first_forest(view: View, measure: MeasurePromise) -> ForestPlot:
         ends = words.between(min(values), max(values))
         name = f"{count(len(values))} sources" if len(values) > 1 else "1 source"
         said = f"found by the sources: {ends}"
-        lines.insert(0, ForestLine(name, "source", None, None, None, said, others=tuple(values)))
+        lines.insert(0, ForestLine(name, "source", said, others=tuple(values)))
     return _forest(view, measure, lines)
 
 
@@ -138,14 +137,12 @@ def _source(line: SourceLine, measure: MeasurePromise) -> ForestLine:
         f"weight {line.weight_text}, effective rows {number(line.effective_rows)} of "
         f"{count(line.n_rows)}, imbalance {number(line.imbalance)}"
     )
-    if found is None:
-        why = "not told" if line.reaches else "does not reach the target"
-        said = printable(f"{line.name}: {about}, {words.title}: {why}")
-        return ForestLine(line.name, "far", None, None, None, said)
-    value, lower, upper = found
-    told = f"{words.text(value)} ({words.between(lower, upper)})"
+    why = "not told" if line.reaches else "does not reach the target"
+    told = why if found is None else words.with_interval(*found)
     said = printable(f"{line.name}: {about}, {words.title}: {told}")
-    return ForestLine(line.name, "source", value, lower, upper, said, line.weight or 0.0)
+    if found is None:
+        return ForestLine(line.name, "far", said)
+    return ForestLine(line.name, "source", said, *found, line.weight or 0.0)
 
 
 def _expected(
@@ -154,8 +151,8 @@ def _expected(
     """A new site, or a subgroup there."""
     said = printable(f"{name}: {promised_text(measure)}")
     if not is_known(measure):
-        return ForestLine(name, kind, None, None, None, said)
-    return ForestLine(name, kind, measure.estimate, measure.lower, measure.upper, said)
+        return ForestLine(name, kind, said)
+    return ForestLine(name, kind, said, measure.estimate, measure.lower, measure.upper)
 
 
 def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
@@ -176,9 +173,7 @@ def _from_here(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
         if same and not item.why_not:
             shown = shown_measure(found, item, plan)
             for name, three in (("outcomes here", shown.alone), ("here, with both", shown.now)):
-                value, lower, upper = (None, None, None) if three is None else three
-                said = f"{name}: {shown.text(three)}"
-                yield ForestLine(name, "came", value, lower, upper, said)
+                yield ForestLine(name, "came", f"{name}: {shown.text(three)}", *(three or ()))
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:

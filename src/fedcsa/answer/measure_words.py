@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,11 +43,11 @@ class MeasureWords:
 
     title: str
     meaning: str
-    times: float = 1.0
-    unit: str = ""
-    beside: float | None = None
-    beside_is: str = ""
-    logarithmic: bool = False
+    times: float
+    unit: str
+    beside: float | None
+    beside_is: str
+    logarithmic: bool
 
     def text(self, value: float | None) -> str:
         """The value as people write it.
@@ -69,25 +69,28 @@ class MeasureWords:
             return "—"
         return f"{number(self.times * lower)} to {number(self.times * upper)}{self.unit}"
 
+    def with_interval(self, value: float, lower: float, upper: float) -> str:
+        """An estimate, and its interval in brackets.
 
-def _read() -> Iterator[tuple[str, MeasureWords]]:
-    for row in csv.DictReader(page_asset("fedcsa.answer", "measures.csv").splitlines()):
-        yield (
-            row["name"],
-            MeasureWords(
-                row["title"],
-                row["meaning"],
-                float(row["times"] or 1.0),
-                row["unit"],
-                float(row["beside"]) if row["beside"] else None,
-                row["beside_is"],
-                row["logarithmic"] == "yes",
-            ),
-        )
+        >>> WORDS["sensitivity"].with_interval(0.8125, 0.7, 0.9)
+        '81.2 % (70 to 90 %)'
+        """
+        return f"{self.text(value)} ({self.between(lower, upper)})"
 
 
 #: In the order in which they are shown, which is that of the lines of ``measures.csv``.
-WORDS: Mapping[str, MeasureWords] = dict(_read())
+WORDS: Mapping[str, MeasureWords] = {
+    row["name"]: MeasureWords(
+        row["title"],
+        row["meaning"],
+        float(row["times"] or 1.0),
+        row["unit"],
+        float(row["beside"]) if row["beside"] else None,
+        row["beside_is"],
+        row["logarithmic"] == "yes",
+    )
+    for row in csv.DictReader(page_asset("fedcsa.answer", "measures.csv").splitlines())
+}
 #: On which scale sites are compared, by the measure's link; the measure's own unit needs no word.
 _LINKS = {"identity": "", "log": "log", "logit": "log-odds", "rest": "log(1−x)"}
 _SCALES = {measure.name: _LINKS[measure.link] for measure in MEASURES}
@@ -107,6 +110,12 @@ def title_of(measure: MeasurePromise | MeasureRecord | MeasureUpdate) -> str:
     if measure.of_class is not None:
         title += f" of {measure.of_class}"
     return title if measure.threshold is None else f"{title} at {percent(measure.threshold)}"
+
+
+def title_and_subgroup(measure: MeasureRecord | MeasureUpdate) -> str:
+    """Its title, and in which subgroup."""
+    title = title_of(measure)
+    return f"{title}, {measure.subgroup}" if measure.subgroup else title
 
 
 def spread_text(measure: MeasurePromise) -> str:

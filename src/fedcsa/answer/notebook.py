@@ -48,8 +48,7 @@ def view_html(view: View) -> str:
 
 
 def _reason(reason: Reason) -> str:
-    places = (*reason.places, *((f"and {reason.more} more",) if reason.more else ()))
-    where = f" ({escape('; '.join(places))})" if places else ""
+    where = f" ({escape('; '.join(reason.places))})" if reason.places else ""
     told = f"{escape(reason.meaning.removesuffix('.'))}{where}. {escape(reason.advice)}"
     return f"<li><strong>{reason.severity}</strong>: {told}</li>"
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from markupsafe import Markup
+
 from fedcsa.answer import result_tables
+from fedcsa.answer.charts.calibration_plot import draw_calibration
+from fedcsa.answer.charts.decision_plot import draw_decision_curve
+from fedcsa.answer.charts.forest_plot import draw_forest_plots
+from fedcsa.answer.charts.kept_promises import draw_kept_promises
+from fedcsa.answer.charts.love_plot import draw_love_plot
+from fedcsa.answer.charts.over_time import draw_over_time
+from fedcsa.answer.charts.risk_curve import draw_risk_curve, draw_search
 from fedcsa.answer.checklists import (
     card_markdown,
     card_table,
@@ -90,11 +99,9 @@ def sections(view: View) -> Iterator[PageSection]:
 
 def _came(view: View) -> Iterator[PageSection]:
     """What outcomes have changed since, and how it came over time."""
-    from fedcsa.answer.charts import over_time
-
     if view.update is None or view.plan is None:
         return
-    svg = inline(over_time.draw_over_time(view.update, view.plan), "outcomes")
+    svg = inline(draw_over_time(view.update, view.plan), "outcomes")
     table = result_tables.update_table(view.update, view.plan)
     folded = (result_tables.path_table(view.update, view.plan),)
     yield PageSection("outcomes", "With outcomes from here", svg, table, folded)
@@ -102,21 +109,18 @@ def _came(view: View) -> Iterator[PageSection]:
 
 def _measured(view: View) -> Iterator[PageSection]:
     """How good it is: measures, calibration, decisions, subgroups, as far as they are known."""
-    from fedcsa.answer.charts import calibration_plot, decision_plot
-
     if len(view.everybody) > 1:
         details = tuple(result_tables.measure_details(view))
         table = result_tables.measure_table(view)
         yield PageSection("measures", "How good it is", table=table, folded=details)
     if view.calibration:
-        svg = inline(calibration_plot.draw_calibration(view), "calibration")
+        svg = inline(draw_calibration(view), "calibration")
         told = view.recalibration
         corrected = None if told is None else result_tables.recalibration_table(told)
         yield PageSection("calibration", "Calibration", svg, corrected)
     if view.decision_curve is not None:
         declared = () if view.plan is None else view.plan.thresholds
-        chart = decision_plot.draw_decision_curve(view.decision_curve, declared)
-        svg = inline(chart, "decision")
+        svg = inline(draw_decision_curve(view.decision_curve, declared), "decision")
         yield PageSection("decision", "Is it worth acting on?", svg)
     if view.subgroups:
         svg = _forests(list(subgroup_forests(view)), "subgroups")
@@ -126,14 +130,12 @@ def _measured(view: View) -> Iterator[PageSection]:
 
 def _made(view: View) -> Iterator[PageSection]:
     """How the answer came about: balance, back-test, candidates."""
-    from fedcsa.answer.charts import kept_promises, love_plot, risk_curve
-
     if view.sources:
-        svg = inline(love_plot.draw_love_plot(view), "balance")
+        svg = inline(draw_love_plot(view), "balance")
         shown, *every = result_tables.balance_tables(view)
         yield PageSection("balance", "Balance", svg, shown, tuple(every))
     if view.backtest is not None:
-        svg = inline(kept_promises.draw_kept_promises(view.backtest), "backtest")
+        svg = inline(draw_kept_promises(view.backtest), "backtest")
         table = result_tables.backtest_table(view.backtest, view.risk_name)
         told = result_tables.played_measures_table(view.backtest)
         folded = (told,) if told.rows else ()
@@ -141,25 +143,21 @@ def _made(view: View) -> Iterator[PageSection]:
     elif view.has_model:
         yield PageSection("backtest", "Back-test")
     if view.points:
-        svg = inline(risk_curve.draw_risk_curve(view), "candidates")
+        svg = inline(draw_risk_curve(view), "candidates")
         title = "Risk against the candidates"
         yield PageSection("candidates", title, svg, result_tables.candidate_table(view))
     if view.points and view.round_ends:
-        svg = inline(risk_curve.draw_search(view), "search")
+        svg = inline(draw_search(view), "search")
         yield PageSection("search", "The search", svg, folded=(result_tables.search_table(view),))
 
 
 def _forests(forests: Sequence[ForestPlot], name: str, *, small: bool = False) -> str:
     """ForestPlot plots as part of the page; nothing if there are none."""
-    from fedcsa.answer.charts import forest_plot
-
-    return inline(forest_plot.draw_forest_plots(forests, small=small), name) if forests else ""
+    return inline(draw_forest_plots(forests, small=small), name) if forests else ""
 
 
 def render(view: View) -> str:
     """The page as text."""
-    from markupsafe import Markup
-
     style, script = (page_asset("fedcsa.answer", name) for name in ("style.css", "script.js"))
     advice, word, sign = view.heading
     first = [] if view.headline is None else [first_forest(view, view.headline)]
@@ -193,10 +191,9 @@ def subtitle(view: View) -> str:
     if view.table is None:
         return "A study over a federation"
     told = f"{target_words(view)}; {counted(len(view.sources), 'source')} with outcomes answered."
-    if view.plan is None or view.plan.method != "given":
+    if not view.is_given:
         return told[0].upper() + told[1:]
-    name = str(view.plan.model.get("title") or "a given model")
-    return printable(f"Judged: {name}, at {told}")
+    return printable(f"Judged: {view.given_title}, at {told}")
 
 
 def _policy(style: str, script: str) -> str:

@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fedcsa.answer.charts.calibration_plot import draw_calibration
+from fedcsa.answer.charts.decision_plot import draw_decision_curve
+from fedcsa.answer.charts.forest_plot import draw_forest_plots
+from fedcsa.answer.charts.kept_promises import draw_kept_promises
+from fedcsa.answer.charts.love_plot import draw_love_plot
+from fedcsa.answer.charts.over_time import draw_over_time
+from fedcsa.answer.charts.risk_curve import draw_risk_curve
 from fedcsa.answer.forests import is_known, source_forest
 from fedcsa.answer.view import View, view_of
 from fedcsa.errors import must
@@ -52,11 +59,9 @@ def plot_risk(result: Any) -> ChartDisplay:
     result : Adaptation or fitted FedCSA
     """
     view = _view(result)
-    from fedcsa.answer.charts import risk_curve
-
     if not view.points:
         raise must("result", "one with candidates", "one without")
-    return _display(risk_curve.draw_risk_curve(view))
+    return _display(draw_risk_curve(view))
 
 
 def plot_forest(result: Any, measure: str | None = None, *, ax: Axes | None = None) -> ChartDisplay:
@@ -74,15 +79,13 @@ def plot_forest(result: Any, measure: str | None = None, *, ax: Axes | None = No
         To draw in, instead of a figure of its own; then only the first panel is drawn.
     """
     view = _view(result)
-    from fedcsa.answer.charts import forest_plot
-
     found = [m for m in view.everybody if measure in (m.name, None) and is_known(m)]
     if not found or view.loss is None:
         known = ", ".join(dict.fromkeys(m.name for m in view.everybody)) or "none"
         raise must("measure", f"one that is promised ({known})", repr(measure))
     shown = [view.loss] if measure is None else found
     forests = [source_forest(view, item) for item in shown[: 1 if ax is not None else None]]
-    return _display(forest_plot.draw_forest_plots(forests), ax)
+    return _display(draw_forest_plots(forests), ax)
 
 
 def plot_calibration(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
@@ -98,9 +101,7 @@ def plot_calibration(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
     view = _view(result)
     if not view.calibration:
         raise must("result", "one with a calibration curve", "one without")
-    from fedcsa.answer.charts import calibration_plot
-
-    return _display(calibration_plot.draw_calibration(view, alone=ax is not None), ax)
+    return _display(draw_calibration(view, alone=ax is not None), ax)
 
 
 def plot_decision_curve(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
@@ -117,9 +118,7 @@ def plot_decision_curve(result: Any, *, ax: Axes | None = None) -> ChartDisplay:
     curve = view.decision_curve
     if curve is None or view.plan is None:
         raise must("result", "one with a decision curve", "one without")
-    from fedcsa.answer.charts import decision_plot
-
-    return _display(decision_plot.draw_decision_curve(curve, view.plan.thresholds), ax)
+    return _display(draw_decision_curve(curve, view.plan.thresholds), ax)
 
 
 def plot_balance(result: Any) -> ChartDisplay:
@@ -129,10 +128,7 @@ def plot_balance(result: Any) -> ChartDisplay:
     ----------
     result : Adaptation or fitted FedCSA
     """
-    view = _view(result)
-    from fedcsa.answer.charts import love_plot
-
-    return _display(love_plot.draw_love_plot(view))
+    return _display(draw_love_plot(_view(result)))
 
 
 def plot_backtest(result: Any) -> ChartDisplay:
@@ -146,9 +142,7 @@ def plot_backtest(result: Any) -> ChartDisplay:
     backtest = _view(result).backtest
     if backtest is None:
         raise must("result", "one with a back-test", "one without")
-    from fedcsa.answer.charts import kept_promises
-
-    return _display(kept_promises.draw_kept_promises(backtest))
+    return _display(draw_kept_promises(backtest))
 
 
 def plot_outcomes(result: Any) -> ChartDisplay:
@@ -162,9 +156,7 @@ def plot_outcomes(result: Any) -> ChartDisplay:
     view = _view(result)
     if view.update is None or view.plan is None:
         raise must("result", "a fitted FedCSA after an update", "one without outcomes")
-    from fedcsa.answer.charts import over_time
-
-    return _display(over_time.draw_over_time(view.update, view.plan))
+    return _display(draw_over_time(view.update, view.plan))
 
 
 def _display(chart: Chart, ax: Axes | None = None) -> ChartDisplay:

@@ -9,15 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import drawn, is_known, is_same, promised_text
-from fedcsa.answer.measure_words import LOSS_NAMES, WORDS, loss_words_of, spread_text, title_of
+from fedcsa.answer.measure_words import (
+    LOSS_NAMES,
+    WORDS,
+    loss_words_of,
+    spread_text,
+    title_and_subgroup,
+    title_of,
+)
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
-from fedcsa.answer.updated import shown_measure
+from fedcsa.answer.updated import shown_looks, shown_measure
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
-from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureRecord
+from fedcsa.target.backtest_result import Backtest, BacktestRow
 from fedcsa.target.promised_measures import MeasurePromise, Recalibration
-from fedcsa.target.risk_units import OF_LOSS, in_units, on_scale
+from fedcsa.target.risk_units import OF_LOSS, on_scale
 from fedcsa.words import (
     candidate_text,
     count,
@@ -314,31 +321,24 @@ class PlayedRisks:
     @classmethod
     def of(cls, row: BacktestRow, found: Backtest) -> PlayedRisks:
         """Of one row of a back-test."""
-
-        def told(risk: float | None) -> float | None:
-            return None if risk is None else on_scale(found.scale, risk)
-
-        slack, came = row.slack(found.level), row.realised
+        slack, came, scale = row.slack(found.level), row.realised, found.scale
         ends = () if came is None else (came - slack, came + slack)
-        return cls(
-            told(row.promised),
-            told(row.lower),
-            told(row.upper),
-            told(row.reference),
-            told(came),
-            tuple(on_scale(found.scale, end) for end in ends),
+        promised, lower, upper, own, realised = (
+            None if risk is None else on_scale(scale, risk)
+            for risk in (row.promised, row.lower, row.upper, row.reference, came)
         )
+        told = tuple(on_scale(scale, end) for end in ends)
+        return cls(promised, lower, upper, own, realised, told)
 
     @property
     def realised_text(self) -> str:
         """The realised risk, and about how far chance may have moved it."""
-        chance = (
-            (max(self.realised_ends) - min(self.realised_ends)) / 2 if self.realised_ends else 0
-        )
+        ends = self.realised_ends or (0.0,)
+        chance = (max(ends) - min(ends)) / 2
         return f"{number(self.realised)} ± {number(chance)}" if chance else number(self.realised)
 
 
-def backtest_table(found: Backtest, risk: str = "") -> Table:
+def backtest_table(found: Backtest, risk: str) -> Table:
     """What was promised to every source that played the target; `risk` is what its numbers are."""
     order = broken_first(found)
     risks = [PlayedRisks.of(row, found) for row in order]
@@ -362,27 +362,17 @@ def backtest_table(found: Backtest, risk: str = "") -> Table:
     )  # fmt: skip
     tones = ["far" if row.kept(found.level) is False else "" for row in order]
     words = (0, len(headings) - 2, len(headings) - 1)
-    title = f"Each source as the target{f': {risk}' if risk else ''}"
-    return Table(title, headings, rows, words, tones=tones)
+    return Table(f"Each source as the target: {risk}", headings, rows, words, tones=tones)
 
 
 def played_measures_table(found: Backtest) -> Table:
     """How often the promises of every measure held in the back-test."""
     rows = [
-        (
-            _of_whom(item),
-            f"{item.covered} of {item.judged}",
-            f"{item.kept} of {item.judged}",
-        )
-        for item in found.measures
+        (title_and_subgroup(x), f"{x.covered} of {x.judged}", f"{x.kept} of {x.judged}")
+        for x in found.measures
     ]
     headings = ("measure", "in the interval", "kept, with chance")
     return Table("Promises of every measure", headings, rows, (0,), (0,))
-
-
-def _of_whom(item: MeasureRecord) -> str:
-    """A measure's title with its subgroup."""
-    return f"{title_of(item)}, {item.subgroup}" if item.subgroup else title_of(item)
 
 
 def update_table(found: Update, plan: Plan) -> Table:
@@ -426,15 +416,9 @@ def path_table(found: Update, plan: Plan) -> Table:
     """
     words = loss_words_of(plan)
     rows = [
-        (
-            count(look.n_rows),
-            words.text(in_units(plan, look.estimate)),
-            *(
-                words.between(in_units(plan, lower), in_units(plan, upper))
-                for lower, upper in ((look.lower, look.upper), look.anytime)
-            ),
-        )
-        for look in found.path
+        (count(n), words.text(estimate), words.between(lower, upper), words.between(*anytime))
+        for n, (estimate, lower, upper, *anytime) in shown_looks(found, plan)
+        if n  # the first is the promise
     ]
     headings = ("outcomes", words.title, "interval", "interval for all looks")
     return Table("Over time", headings, rows, ())
@@ -445,7 +429,7 @@ def path_table(found: Update, plan: Plan) -> Table:
 
 def told_table(view: View) -> Iterator[Table]:
     """The target's Table 1, which every source has seen."""
-    if view.table is None or not view.has_model or (view.plan and view.plan.exchange == "rows"):
+    if view.table is None or not view.has_model or view.tells_rows:
         return
     told = view.table
     rows = [

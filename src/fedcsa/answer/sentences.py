@@ -95,6 +95,10 @@ _HANDICAP = (
     "training weights w^γ, with γ the ratio_power, must be better by γ/2 standard errors to be "
     "chosen"
 )
+_BENEFIT = (
+    "net benefit counts true positives, less false ones at the exchange rate of the threshold. A "
+    "model is of use where its curve lies above both others"
+)
 _DIFFERENCES = (
     "differences of means between source and target, in the target's standard deviations; within "
     "±0.25 is the usual bound for balance"
@@ -204,7 +208,7 @@ def examined_sentence(view: View) -> str:
     promise, weights = view.promise, view.weights
     if promise is None:
         return ""
-    if view.plan is not None and view.plan.method == "given":
+    if view.is_given:
         many = f"{len(promise.examined_by)} of {counted(len(view.sources), 'source')}"
         return f"{many} judged the given model on their weighted rows"
     if len(weights) == 1:
@@ -260,8 +264,8 @@ def _measure(view: View) -> Said:
     yield "ratio", ratio_sentence(view)
     own = view.loss_words
     yield "unit", f"{own.title}: {own.meaning}"
-    if view.plan is not None and len(view.plan.classes) == 2:
-        yield "event", f"the event is the second class, {view.plan.classes[1]}"
+    if len(view.classes) == 2:
+        yield "event", f"the event is the second class, {view.classes[1]}"
     if view.headline is not None and WORDS[view.headline.name] is not own:
         first = WORDS[view.headline.name]
         yield "headline", f"{first.title}: {first.meaning}"
@@ -296,30 +300,18 @@ def _calibration(view: View) -> Said:
         yield "classes_left", f"the chart shows the first {told}"
     item = view.recalibration
     if item is not None:
-        classes = view.plan is not None and view.plan.classes
-        what, of = (
-            ("log-odds become", "log-odds") if classes else ("a prediction becomes", "itself")
-        )
+        what, of = "a prediction becomes", "itself"
+        if view.classes:
+            what, of = "log-odds become", "log-odds"
         line = f"{what} {number(item.intercept)} + {number(item.slope)} × {of}"
-        yield (
-            "recalibration",
-            (
-                f"recalibration is offered and not applied: {line}. What it would change stands in "
-                "the table"
-            ),
-        )
+        told = f"recalibration is offered and not applied: {line}"
+        yield "recalibration", f"{told}. What it would change stands in the table"
 
 
 def _decision(view: View) -> Said:
     if view.decision_curve is None:
         return
-    yield (
-        "benefit",
-        (
-            "net benefit counts true positives, less false ones at the exchange rate of the "
-            "threshold. A model is of use where its curve lies above both others"
-        ),
-    )
+    yield "benefit", _BENEFIT
     if view.plan is not None and view.plan.thresholds:
         yield "declared", "large dots are at the declared thresholds"
 
@@ -349,9 +341,9 @@ def _sources(view: View) -> Said:
 
 def _methods(view: View) -> Said:
     """What the formulas of the paper are given."""
-    if view.plan is None or len(view.methods) < 2:
+    if len(view.methods) < 2:
         return
-    if view.plan.exchange == "rows":
+    if view.tells_rows:
         yield "ratio_weights", "all of them are given this study's messages and density ratios"
     else:
         yield "table_weights", _TABLE_WEIGHTS
@@ -420,17 +412,24 @@ def _backtest(view: View) -> Said:
             yield "no_backtest", f"no back-test was run. {only}"
         return
     yield "backtest", found.sentence
-    if risk_word(found.scale) == "risk":
-        yield "risk_is", f"risk is the {view.risk_name}"
-    yield from backtest_numbers(found)
+    yield from backtest_numbers(found, view.risk_name)
     hidden = len(found.rows) - MOST_PLAYED
     if hidden > 0:
         yield "left_out", f"the chart leaves out {counted(hidden, 'source')}"
 
 
-def backtest_numbers(found: Backtest) -> Said:
-    """How often and how well the promises of a back-test were kept."""
+def backtest_numbers(found: Backtest, risk_name: str) -> Said:
+    """How often and how well the promises of a back-test were kept.
+
+    Parameters
+    ----------
+    found : Backtest
+    risk_name : str
+        What the risk is called.
+    """
     judged, risk = len(found.judged), risk_word(found.scale)
+    if risk == "risk":
+        yield "risk_is", f"risk is the {risk_name}"
     if judged:
         kept = f"{judged - found.broken} of {counted(judged, 'promise')}"
         yield "kept", f"kept, if the outcomes' own chance is allowed for: {kept}"
@@ -451,7 +450,7 @@ def backtest_numbers(found: Backtest) -> Said:
 
 def _ledger(view: View) -> Said:
     """What left the sites."""
-    if view.plan is not None and view.plan.exchange == "rows":
+    if view.tells_rows:
         yield "target_rows", "the target's brief holds its rows; no other field can hold one"
     elif view.ledgers:
         yield "no_row", "no field can hold a row"
@@ -494,7 +493,6 @@ class Reason:
     code: str
     meaning: str
     places: tuple[str, ...]
-    more: int
     advice: str
 
 
@@ -511,9 +509,10 @@ def by_kind(findings: Sequence[Finding]) -> list[Reason]:
     for code, items in kinds.items():
         severity, meaning, advice = CATALOGUE[code]
         shapes = _shapes(items)
-        places = tuple(printable(text) for text in map(_place, shapes[:MOST_PLACES]) if text)
+        places = [printable(text) for text in map(_place, shapes[:MOST_PLACES]) if text]
         more = sum(map(len, shapes[MOST_PLACES:]))
-        told.append(Reason(severity, code, sentence(meaning), places, more, sentence(advice)))
+        places += [f"and {more} more"] if more else []
+        told.append(Reason(severity, code, sentence(meaning), tuple(places), sentence(advice)))
     return sorted(told, key=lambda reason: _rank(reason.code, findings))
 
 

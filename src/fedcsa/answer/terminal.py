@@ -28,7 +28,6 @@ from fedcsa.answer.view import View
 from fedcsa.findings import ADVICE, Finding
 from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
-from fedcsa.target.risk_units import risk_word
 from fedcsa.target.verdict import Leg
 from fedcsa.update import Update
 from fedcsa.words import candidate_text, percent, printable, sentence
@@ -43,9 +42,7 @@ _PASSED = {"passed": "green", "failed": "red", "untested": "yellow"}
 
 def print_view(screen: Console, view: View) -> None:
     """The answer: verdict, promise, legs, measures, sources, the formulas compared, findings."""
-    advice, word, sign = view.heading
-    colour = f"bold {_COLOURS[advice]}"
-    screen.print(Text.assemble((f"{sign} {word}", colour), f" — {printable(view.why)}\n"))
+    _print_heading(screen, view.heading, view.why)
     if view.plan is not None and view.has_model:
         chosen = "" if view.chosen is None else candidate_text(view.chosen)
         lines = (
@@ -72,6 +69,13 @@ def print_view(screen: Console, view: View) -> None:
         screen.print(Text(given, style="dim"))
     if view.findings:
         print_findings(screen, view.findings, view.apart)
+
+
+def _print_heading(screen: Console, heading: tuple[str, str, str], why: str) -> None:
+    """What to do with the model, and the reason; of a `View` its heading."""
+    advice, word, sign = heading
+    colour = f"bold {_COLOURS[advice]}"
+    screen.print(Text.assemble((f"{sign} {word}", colour), f" — {printable(why)}\n"))
 
 
 def _labelled(lines: Sequence[tuple[str, str]]) -> rich.Table:
@@ -134,21 +138,20 @@ def _kinds(findings: Sequence[Finding]) -> rich.Table:
     for reason in by_kind(findings):
         meaning = Text.assemble(reason.meaning, (f" ({reason.code})", "dim"))
         grid.add_row(Text(reason.severity, style=_STYLES[reason.severity]), meaning)
-        more = (f"and {reason.more} more",) if reason.more else ()
-        for text in (*reason.places, *more):
+        for text in reason.places:
             grid.add_row("", Text(f"  {text}"))
         grid.add_row("", Text(f"What to do: {reason.advice}", style="dim"))
     return grid
 
 
-def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
+def print_backtest(screen: Console, found: Backtest, risk: str) -> None:
     """What was promised to every source that played the target, and what came true.
 
     Parameters
     ----------
     screen : Console
     found : Backtest
-    risk : str, optional
+    risk : str
         What the risk is called.
     """
     print_table(screen, result_tables.backtest_table(found, risk))
@@ -158,9 +161,7 @@ def print_backtest(screen: Console, found: Backtest, risk: str = "") -> None:
     colour = "yellow" if found.broken and found.verdict == "passed" else _PASSED[found.verdict]
     meaning = printable(found.sentence.removeprefix(found.verdict))
     screen.print(Text.assemble((f"\n{found.verdict}", f"bold {colour}"), meaning))
-    if risk and risk_word(found.scale) == "risk":
-        screen.print(Text(f"Risk is the {risk}."))
-    for _, text in backtest_numbers(found):
+    for _, text in backtest_numbers(found, risk):
         screen.print(Text(sentence(text)))
     if found.judged:
         told = f"Intervals: {percent(found.level)} for a new site, {NEW_SITE}."
@@ -180,9 +181,7 @@ def print_update(screen: Console, found: Update, plan: Plan) -> None:
         Of the study, whose loss is told in units that people use.
     """
     advice = found.verdict.advice
-    word, sign = ADVICE[advice]
-    heading = Text.assemble((f"{sign} {word}", f"bold {_COLOURS[advice]}"))
-    screen.print(heading.append(f" — {printable(found.verdict.sentence)}\n"))
+    _print_heading(screen, (advice, *ADVICE[advice]), found.verdict.sentence)
     lines = (
         ("now", updated.update_sentence(found, plan)),
         ("", updated.worth_sentence(found)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedcsa.answer.measure_words import WORDS, MeasureWords, loss_words_of, title_of
+from fedcsa.answer.measure_words import WORDS, MeasureWords, loss_words_of, title_and_subgroup
 from fedcsa.models.description import given_column
 from fedcsa.plan import Plan
 from fedcsa.target.risk_units import in_units, ratio_on, risk_scale, risk_word
@@ -49,9 +49,9 @@ class ShownMeasure:
         """An estimate with its interval; a dash where there is none."""
         if three is None:
             return "—"
-        told = self.words.between(*three[1:])
-        value = self.words.text(three[0])
-        return value if told == "—" else f"{value} ({told})"
+        if self.ends(three) == "—":
+            return self.words.text(three[0])
+        return self.words.with_interval(*three)
 
     def ends(self, three: Three | None) -> str:
         """An interval alone; a dash where there is none."""
@@ -76,11 +76,26 @@ def shown_measure(found: Update, item: MeasureUpdate, plan: Plan) -> ShownMeasur
         return tuple(in_units(plan, value) for value in three)  # type: ignore[return-value]
 
     words = loss_words_of(plan) if own else WORDS[item.name]
-    title = words.title if own else title_of(item)
-    title = f"{title}, {item.subgroup}" if item.subgroup else title
+    title = words.title if own else title_and_subgroup(item)
     before, alone, now = units(item.before), units(item.alone), units(item.after)
     looks = units((item.after[0], *item.anytime)) if len(found.path) > 1 else None
     return ShownMeasure(title, words, before, alone, now or item.after, looks, item.worth_rows)
+
+
+def shown_looks(found: Update, plan: Plan) -> list[tuple[int, list[float]]]:
+    """The promise, with no outcomes, if there was one; then every look, in units that people use.
+
+    Each is a number of outcomes; then the estimate, its interval, and that for all looks.
+
+    Parameters
+    ----------
+    found : Update
+    plan : Plan
+    """
+    before = found.risk.before
+    looks = [] if before is None else [(0, (*before, *before[1:]))]
+    looks += [(x.n_rows, (x.estimate, x.lower, x.upper, *x.anytime)) for x in found.path]
+    return [(n, [in_units(plan, value) for value in five]) for n, five in looks]
 
 
 def path_lines(found: Update, plan: Plan) -> Iterator[str]:
@@ -93,13 +108,10 @@ def path_lines(found: Update, plan: Plan) -> Iterator[str]:
     found : Update
     plan : Plan
     """
-    before, words = found.risk.before, loss_words_of(plan)
-    lines = [] if before is None else [("promised", (*before, *before[1:]))]
-    lines += [(count(x.n_rows), (x.estimate, x.lower, x.upper, *x.anytime)) for x in found.path]
-    spans = [(name, [in_units(plan, value) for value in five]) for name, five in lines]
+    words, spans = loss_words_of(plan), shown_looks(found, plan)
     low, high = min(min(five) for _, five in spans), max(max(five) for _, five in spans)
     step = (high - low) / (CHART_WIDTH - 1) or 1.0
-    for name, (estimate, lower, upper, *ends) in spans:
+    for n, (estimate, lower, upper, *ends) in spans:
         at, *inner, first, last = (round((x - low) / step) for x in (estimate, lower, upper, *ends))
         bar = "".join(
             "●" if x == at
@@ -108,7 +120,8 @@ def path_lines(found: Update, plan: Plan) -> Iterator[str]:
             else " "
             for x in range(CHART_WIDTH)
         )  # fmt: skip
-        yield f"{name:>8} {bar} {words.text(estimate)} ({words.between(lower, upper)})"
+        name = count(n) if n else "promised"
+        yield f"{name:>8} {bar} {words.with_interval(estimate, lower, upper)}"
 
 
 def update_sentence(found: Update, plan: Plan) -> str:

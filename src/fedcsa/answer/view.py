@@ -246,6 +246,26 @@ class View:
         return () if self.plan is None else self.plan.features
 
     @property
+    def classes(self) -> tuple[Any, ...]:
+        """Of the outcome; none of a number."""
+        return () if self.plan is None else self.plan.classes
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the study judges a model that was made elsewhere."""
+        return self.plan is not None and self.plan.method == "given"
+
+    @property
+    def given_title(self) -> str:
+        """What such a model is called."""
+        return str((self.plan and self.plan.model.get("title")) or "a given model")
+
+    @property
+    def tells_rows(self) -> bool:
+        """Whether the target tells its rows, not its Table 1."""
+        return self.plan is not None and self.plan.exchange == "rows"
+
+    @property
     def scale(self) -> RiskScale:
         """How people are told a risk."""
         return "loss" if self.plan is None else risk_scale(self.plan)
@@ -452,18 +472,8 @@ def _loss(a: Adaptation) -> Iterator[MeasurePromise]:
     p = a.promise
     estimate, lower, upper = (in_units(a.plan, x) for x in (p.risk, p.lower, p.upper))
     spread = p.between_sites / 2.0 if a.plan.loss == "squared" else p.between_sites
-    yield MeasurePromise(
-        loss_measure(a.plan),
-        "",
-        None,
-        None,
-        estimate,
-        lower,
-        upper,
-        spread,
-        by_source=told,
-        why_not="",
-    )
+    name = loss_measure(a.plan)
+    yield MeasurePromise(name, "", None, None, estimate, lower, upper, spread, told, "")
 
 
 def _points(a: Adaptation) -> tuple[Point, ...]:
@@ -493,8 +503,7 @@ def _sources(
     for name, report in a.reports.items():
         near, told = reaches(report), "—"
         if name in found:
-            value, *ends = found[name]
-            told = f"{words.text(value)} ({words.between(*ends)})"
+            told = words.with_interval(*found[name])
         elif not near:
             told = "does not reach the target"
         elif name in reasons:

@@ -23,7 +23,7 @@ def draw_calibration(view: View, *, alone: bool = False) -> Chart:
     below = () if alone else view.risk_distributions[: len(curves)]
     chart = Chart("Predicted and observed outcomes", 317.0 if below else 245.0, len(curves))
     for curve in curves:
-        _curve(chart.add(), curve, shared=bool(view.plan and view.plan.classes))
+        _curve(chart.add(), curve, shared=bool(view.classes))
     chart.panels[0].y.label = "observed"
     if below:
         chart.heights = (3.0, 1.0)
