@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -98,17 +98,9 @@ class History:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        design = self.design
         return {
             "salt": self.salt,
-            "design": None
-            if design is None
-            else {
-                "seed": design.seed,
-                "sizes": [*design.sizes],
-                "picked": {**design.picked},
-                "files": [*design.files],
-            },
+            "design": None if self.design is None else asdict(self.design),
             "seen": {**self.seen},
             "update": None if self.last is None else self.last.to_json(),
         }

@@ -16,11 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome
-from fedcsa.core.few_outcomes import (
-    TOO_UNLIKE,
-    Alone,
-    pooled_variance,
-)
+from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, pooled_variance
 from fedcsa.core.losses import Loss
 from fedcsa.core.measures import FEWEST_ROWS
 from fedcsa.core.plain_record import plain_value, record_of
@@ -182,10 +178,7 @@ class Update:
 
     def to_json(self) -> dict[str, Any]:
         """All numbers, and what follows from them."""
-        found = asdict(self)
-        found["findings"] = [asdict(item) for item in self.findings]
-        found["correction"] = None if self.correction is None else self.correction.to_json()
-        return {**found, "conclusion": self.conclusion, "kept": self.kept}
+        return {**asdict(self), "conclusion": self.conclusion, "kept": self.kept}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -257,7 +250,8 @@ def update(
         return _without_promise(adaptation, rows, loss, earlier)
     own = OwnOutcomes(adaptation, rows, loss)
     measures = (risk_update(own), *measure_updates(own))
-    path = (*earlier, _look(own, measures[0]))
+    look = UpdateLook(len(rows.y), *measures[0].after, measures[0].anytime, own.against)
+    path = (*earlier, look)
     against = max(look.against for look in path)
     correction, why, gain, expected = _corrected(own, measures[0], coefficients=predicted is None)
     verdict = verdict_after(own, against)
@@ -402,17 +396,6 @@ def _check_rising(earlier: Sequence[UpdateLook], n_rows: int) -> None:
 
 
 # What is known now --------------------------------------------------------------------------------
-
-
-def _look(own: OwnOutcomes, risk: MeasureUpdate) -> UpdateLook:
-    """The risk as these outcomes let it be known, and the evidence that this site is unlike.
-
-    Parameters
-    ----------
-    own : OwnOutcomes
-    risk : MeasureUpdate
-    """
-    return UpdateLook(len(own.labelled.y), *risk.after, risk.anytime, own.against)
 
 
 def _without_promise(

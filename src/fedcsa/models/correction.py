@@ -53,17 +53,9 @@ class Correction:
         p = expit(moved)
         return np.column_stack([1.0 - p, p])
 
-    def to_json(self) -> dict[str, Any]:
-        """All numbers."""
-        return {
-            "intercept": self.intercept,
-            "slope": self.slope,
-            "coefficients": list(self.coefficients),
-        }
-
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """The same out of what `to_json` gave."""
+        """A correction out of plain values."""
         try:
             found = cls(
                 float(content["intercept"]),
