@@ -136,8 +136,8 @@ def _target(view: View) -> _Rows:
 
 def _candidates(view: View) -> _Rows:
     for point in view.points:
-        number = 1 + sum(end < point.place for end in view.round_ends)
-        yield _json(point.candidate), point.risk, point.error, point.chosen, number
+        told = (point.risk, point.error, point.chosen, view.round_of(point))
+        yield _json(point.candidate), *told
 
 
 def _backtest(view: View) -> _Rows:

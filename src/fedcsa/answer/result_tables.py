@@ -251,11 +251,11 @@ def candidate_table(view: View) -> Table:
 
 def search_table(view: View) -> Table:
     """Every candidate of a search in the order in which it was asked for."""
-    ends, rows, smallest = view.round_ends, [], view.smallest_so_far[-1]
+    rows, smallest = [], view.smallest_so_far[-1]
     for point in view.told_points:
-        place = 1 + sum(end < point.place for end in ends)
         more = f"{100.0 * (point.risk / smallest - 1.0):.1f} %" if smallest > 0.0 else "—"
-        rows.append((str(place), candidate_text(point.candidate), number(point.risk), more))
+        told = (candidate_text(point.candidate), number(point.risk), more)
+        rows.append((str(view.round_of(point)), *told))
     headings = ("round", "candidate", view.risk_name, "above the smallest")
     tones = ["own" if point.chosen else "" for point in view.points]
     title, printed = "Every candidate of the search", len(rows) <= MOST_PRINTED

@@ -291,6 +291,10 @@ class View:
         searched = self.plan is not None and bool(self.plan.space)
         return tuple(itertools.accumulate(self.rounds)) if searched else ()
 
+    def round_of(self, point: Point) -> int:
+        """In which round of a search a candidate was asked for, from 1."""
+        return 1 + sum(end < point.place for end in self.round_ends)
+
     @property
     def smallest_so_far(self) -> tuple[float, ...]:
         """The smallest risk up to every candidate, as people are told it."""

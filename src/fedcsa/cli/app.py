@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -63,22 +62,12 @@ def _teach(context: click.Context) -> None:
 # What a shell reads to complete commands, options and files -----------------------------------
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a shell looks: the file of the completion, and the lines that its start-up needs."""
-
-    file: str
-    start_up: str = ""
-    lines: str = ""
-
-
-#: Below the user's home.
-_PLACES: Mapping[str, _Place] = {
-    "bash": _Place(
-        ".bash_completions/fedcsa.sh", ".bashrc", "source ~/.bash_completions/fedcsa.sh"
-    ),
-    "zsh": _Place(".zfunc/_fedcsa", ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
-    "fish": _Place(".config/fish/completions/fedcsa.fish"),
+#: Where a shell looks, below the user's home: shell -> the file of the completion, the file with
+#: which the shell starts, and the line that this needs.
+_PLACES: Mapping[str, tuple[str, str, str]] = {
+    "bash": (".bash_completions/fedcsa.sh", ".bashrc", "source ~/.bash_completions/fedcsa.sh"),
+    "zsh": (".zfunc/_fedcsa", ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
+    "fish": (".config/fish/completions/fedcsa.fish", "", ""),
 }
 
 
@@ -93,14 +82,14 @@ def install_completion(context: click.Context, _: click.Parameter, shell: str | 
     """Write what a shell reads to where it looks, and exit."""
     if shell is None:
         return
-    name = _named(shell)
-    place, home = _PLACES[name], Path.home()
-    file = home / place.file
+    name, home = _named(shell), Path.home()
+    place, start_up, line = _PLACES[name]
+    file = home / place
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_code(context, name) + "\n", encoding="utf-8")
-        if place.start_up:
-            _append(home / place.start_up, place.lines.encode())
+        if start_up:
+            _append(home / start_up, line.encode())
     except OSError as error:
         raise click.UsageError(
             f"The completion cannot be written below {home} ({error.strerror}). "

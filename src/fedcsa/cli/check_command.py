@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from click.exceptions import Exit
 from rich.text import Text
 
 from fedcsa.cli.common import (
-    EXIT_INPUT,
     Changes,
     Output,
     Preset,
@@ -62,6 +60,4 @@ def check(
             screen.say(f"Next: fedcsa {command} {study}{with_it}")
 
     told = {"problems": problems, "warnings": warnings, "unused": list(unused)}
-    Output(output.json, output.quiet and not problems).answer(told, show)
-    if problems:
-        raise Exit(EXIT_INPUT)
+    output.answer_problems(told, show, problems)

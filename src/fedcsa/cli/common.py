@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from fedcsa.errors import (
     ModelError,
     NoOverlapError,
     ProtocolError,
+    ResultError,
     StudyError,
     unknown,
 )
@@ -200,10 +201,11 @@ class Screen(Console):
         self.print(Text.assemble((mark, style), text), soft_wrap=True)
 
 
+@dataclass(frozen=True)
 class Output:
     """How a command answers: to a person, to a program, or as briefly as it can.
 
-    Parameters
+    Attributes
     ----------
     json, quiet : bool
         The options of every command.
@@ -211,16 +213,15 @@ class Output:
         Whether an answer in JSON is one line of several.
     """
 
-    def __init__(self, json: bool, quiet: bool, *, lines: bool = False) -> None:
-        self.json = json
-        self.quiet = quiet
-        self._lines = lines
+    json: bool
+    quiet: bool
+    lines: bool = False
 
     def answer(
         self, content: Any, show: Callable[[Screen], None], path: Path | None = None
     ) -> None:
         """Give the answer: `content` as JSON, or what `show` prints, or only the bare `path`."""
-        if self.json and self._lines:
+        if self.json and self.lines:
             self.line(content, "")
         elif self.json:
             print_json(content)
@@ -228,6 +229,14 @@ class Output:
             show(console())
         elif path is not None:
             click.echo(path)
+
+    def answer_problems(
+        self, content: Any, show: Callable[[Screen], None], problems: Collection[str]
+    ) -> None:
+        """Give the answer, of problems also if `quiet`; then end with their exit code."""
+        replace(self, quiet=self.quiet and not problems).answer(content, show)
+        if problems:
+            raise Exit(EXIT_INPUT)
 
     def tell(self, content: Any, text: str, path: Path | None = None) -> None:
         """Give an answer that is a text to a person."""
@@ -347,11 +356,19 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.splitlines()))
 
 
-def read_study_text(path: Path) -> str:
-    """The text of a study file that sites must agree on to the letter."""
-    from fedcsa.study.model_section import agreed_text
+def write_draft(out: Path, text: str) -> None:
+    """Write a file, whole, into a folder that may be new."""
+    with unbroken():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
 
-    return agreed_text(path)
+
+def refuse_older(out: Path, *, force: bool) -> None:
+    """Raise a `ResultError` if a draft would replace a file, unless that is wanted."""
+    if out.exists() and not force:
+        raise ResultError(
+            f"{str(out)!r} already exists. Choose another name with --out, or say --force."
+        )
 
 
 def load_study(path: Path, changes: Sequence[str] | None, preset: str | None = None) -> Study:

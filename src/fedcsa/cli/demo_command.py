@@ -16,6 +16,7 @@ from fedcsa.errors import ResultError
 from fedcsa.words import interval, listed, number, percent
 
 if TYPE_CHECKING:
+    from fedcsa.core.arrays import Array
     from fedcsa.data.synthetic import Consortium
     from fedcsa.run import Progress
     from fedcsa.study import Study
@@ -148,18 +149,23 @@ def _adapt(
 
 def _write(out: Path, study: Study, drawn: Consortium, result: Adaptation) -> None:
     from fedcsa.answer.store import save_result
-    from fedcsa.data.synthetic import FEATURES
-    from fedcsa.data.tables import write_table
 
     (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
     for name, (X, y) in drawn.sources.items():
-        columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
-        write_table(out / _path_of(name), {**columns, "days": y.tolist()})
-    write_table(out / "tables/new.csv", dict(zip(FEATURES, drawn.target.T.tolist(), strict=True)))
-    later = dict(zip(FEATURES, drawn.judge_rows[:LATER_ROWS].T.tolist(), strict=True))
-    days = drawn.judge_outcomes[:LATER_ROWS].tolist()
-    write_table(out / "outcomes-later.csv", {**later, "days": days})
+        write_patients(out / _path_of(name), X, y)
+    write_patients(out / "tables/new.csv", drawn.target)
+    later, days = drawn.judge_rows[:LATER_ROWS], drawn.judge_outcomes[:LATER_ROWS]
+    write_patients(out / "outcomes-later.csv", later, days)
     save_result(result, out / "result", study.to_toml())
+
+
+def write_patients(path: Path, X: Array, y: Array | None = None) -> None:
+    """Write a table of patients, with their days in hospital where these are known."""
+    from fedcsa.data.synthetic import FEATURES
+    from fedcsa.data.tables import write_table
+
+    columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
+    write_table(path, columns if y is None else {**columns, "days": y.tolist()})
 
 
 def _print(

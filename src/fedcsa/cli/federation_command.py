@@ -13,7 +13,6 @@ from click.exceptions import Exit
 from rich.text import Text
 
 from fedcsa.cli.common import (
-    EXIT_INPUT,
     Output,
     PasswordFile,
     Screen,
@@ -21,6 +20,7 @@ from fedcsa.cli.common import (
     argument,
     asking,
     option,
+    out_option,
     unbroken,
 )
 from fedcsa.cli.program import Group
@@ -29,7 +29,7 @@ from fedcsa.words import printable
 
 federation = Group("federation", "Set up a federation of real sites.")
 FederationFile = Annotated[Path, argument(metavar="FILE", help="The federation file.")]
-KitsFolder = Annotated[Path, option("--out", "-o", metavar="DIR", help="Folder of the kits.")]
+KitsFolder = Annotated[Path, out_option("DIR", "Folder of the kits.")]
 Days = Annotated[int, option(min=1, metavar="N", help="Days that a new certificate lasts.")]
 Password = Annotated[bool, option("--password", help="Ask for a password that locks the key.")]
 KitFolder = Annotated[Path, argument(metavar="KIT", help="A start-up kit, as provision makes it.")]
@@ -118,10 +118,7 @@ def _packed(kit: Path) -> dict[str, str]:
 def install(
     output: Output,
     archive: Annotated[Path, argument(metavar="ARCHIVE", help="A kit, NAME.zip.")],
-    out: Annotated[
-        Path | None,
-        option("--out", "-o", metavar="DIR", help="The kit's folder; by default NAME."),
-    ] = None,
+    out: Annotated[Path | None, out_option("DIR", "The kit's folder; by default NAME.")] = None,
     fingerprint: Annotated[
         str | None,
         option(metavar="NUMBER", help="As the sender told it; without it you are asked."),
@@ -306,18 +303,15 @@ def doctor(
                 screen.print(Text.assemble(mark, printable(f"{what}: {text}")), soft_wrap=True)
 
     content = {"checks": [{"what": w, "ok": ok, "text": t} for w, ok, t in checks]}
-    Output(output.json, output.quiet and not problems).answer(content, show)
-    if problems:
-        raise Exit(EXIT_INPUT)
+    output.answer_problems(content, show, problems)
 
 
 @federation.adds
 def demo(
     output: Output,
-    out: Annotated[
-        Path,
-        option("--out", "-o", metavar="DIR", help="A new folder for kits, sites and the result."),
-    ] = Path("federation-demo"),
+    out: Annotated[Path, out_option("DIR", "A new folder for kits, sites and the result.")] = Path(
+        "federation-demo"
+    ),
     seed: Seed = 1,
 ) -> None:
     """Run a whole federation on this machine: a server, a target, four sources, mutual TLS.

@@ -8,15 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from fedcsa.cli.common import Output, Screen
-from fedcsa.cli.demo_command import demo_study
-from fedcsa.data.synthetic import FEATURES, consortium
-from fedcsa.data.tables import write_table
+from fedcsa.cli.demo_command import demo_study, write_patients
+from fedcsa.data.synthetic import consortium
 from fedcsa.errors import ProtocolError
 from fedcsa.federation.federation_file import Federation
 from fedcsa.messages.messages import Conclusion
@@ -97,30 +97,17 @@ _LEAD = "lead@demo.org"
 def write_sites(out: Path, seed: int) -> list[str]:
     """A folder a site with its table and its file, and the study; names of the sources."""
     drawn = consortium(seed)
-    kept = list(drawn.sources)[:N_SOURCES]
-    names = {name: name.split()[0].lower() for name in kept}
-    study = demo_study(drawn, seed)
+    names = {name: name.split()[0].lower() for name in list(drawn.sources)[:N_SOURCES]}
     for site in ("new", *names.values()):
         (out / site).mkdir(parents=True, exist_ok=True)
         (out / site / "site.toml").write_text('table = "patients.csv"\n', encoding="utf-8")
-    for name in kept:
-        X, y = drawn.sources[name]
-        columns = dict(zip(FEATURES, X.T.tolist(), strict=True))
-        write_table(out / names[name] / "patients.csv", {**columns, "days": y.tolist()})
-    rows = dict(zip(FEATURES, drawn.target.T.tolist(), strict=True))
-    write_table(out / "new" / "patients.csv", rows)
-    text = _study_text(study.to_toml(), list(names.values()))
-    (out / "study.toml").write_text(text, encoding="utf-8")
+    for name, site in names.items():
+        write_patients(out / site / "patients.csv", *drawn.sources[name])
+    write_patients(out / "new" / "patients.csv", drawn.target)
+    tables = {site: f"{site}/patients.csv" for site in names.values()}
+    study = replace(demo_study(drawn, seed), target="new/patients.csv", sources=tables)
+    (out / "study.toml").write_text(study.to_toml(), encoding="utf-8")
     return list(names.values())
-
-
-def _study_text(text: str, sites: list[str]) -> str:
-    from fedcsa.study.toml import format_toml, parse_toml
-
-    document = parse_toml(text, "study.toml")
-    document["target"] = {"table": "new/patients.csv"}
-    document["sources"] = {site: {"table": f"{site}/patients.csv"} for site in sites}
-    return format_toml(document, nested=["sources"])
 
 
 def _free_port() -> int:

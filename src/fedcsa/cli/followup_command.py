@@ -24,6 +24,7 @@ from fedcsa.errors import TableError
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
+    from fedcsa.plan import Plan
     from fedcsa.study.outcome_tables import NamedRows
     from fedcsa.update import Update
 
@@ -94,7 +95,7 @@ def followup(
         "known": 0 if last is None else last.n_rows,
         "expected": _expected(adaptation, last, to_come),
     }
-    output.answer(content, lambda screen: _show(screen, content, result), out)
+    output.answer(content, lambda screen: _show(screen, content, adaptation.plan, result), out)
 
 
 #: Why outcomes can widen an interval.
@@ -131,15 +132,14 @@ def _expected(adaptation: Any, last: Update | None, to_come: int) -> list[dict[s
     from fedcsa.target.risk_units import in_units
     from fedcsa.update import expected_interval
 
-    if adaptation.promise is None:
-        return []
-    found = []
     promise = adaptation.promise
+    if promise is None:
+        return []
+    found, known, lost = [], 0, 1.0
     spans = {0: (promise.risk, promise.lower, promise.upper)}
-    known = 0 if last is None else last.n_rows
     if last is not None:
+        known, lost = last.n_rows, last.effective_rows / last.n_rows
         spans[known] = last.risk.after
-    lost = 1.0 if last is None else last.effective_rows / last.n_rows
     sizes = sorted(n for n in {*SIZES, to_come} if n > known)
     spans |= {n: expected_interval(adaptation, n * lost, last) for n in sizes}
     for n, three in spans.items():
@@ -148,21 +148,18 @@ def _expected(adaptation: Any, last: Update | None, to_come: int) -> list[dict[s
     return found
 
 
-def _show(screen: Screen, content: dict[str, Any], result: Path) -> None:
+def _show(screen: Screen, content: dict[str, Any], plan: Plan, result: Path) -> None:
     """Where the list is, and how wide the interval will be."""
     from fedcsa.answer.measure_words import loss_words_of
     from fedcsa.answer.result_tables import Table
-    from fedcsa.answer.store import load_result
     from fedcsa.answer.terminal import print_table
 
-    many = f"{content['rows']} of {content['of']} rows, drawn at random, in {content['file']}"
-    screen.say(many)
-    told = f"Fill in the column {content['outcome']!r}; leave it empty where it is not known."
-    screen.say(told)
+    screen.say(f"{content['rows']} of {content['of']} rows, drawn at random, in {content['file']}")
+    screen.say(f"Fill in the column {content['outcome']!r}; leave it empty where it is not known.")
     if content["row_number"]:
         screen.say("Row number 1 is the first row below the header.")
     if content["expected"]:
-        words = loss_words_of(load_result(result).plan)
+        words = loss_words_of(plan)
         rows, before = [], content["known"]
         width = content["expected"][0]["upper"] - content["expected"][0]["lower"]
         for line in content["expected"]:

@@ -44,7 +44,7 @@ def ledger(
     """
     from fedcsa.answer.store import load_ledgers
 
-    output, found = output, _state_of(result)
+    found = _state_of(result)
     if found is not None:
         _show_site(*found, output, fields=fields)
         return

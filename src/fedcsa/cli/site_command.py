@@ -26,12 +26,13 @@ from fedcsa.cli.common import (
     argument,
     asking,
     option,
-    read_study_text,
-    unbroken,
+    out_option,
+    refuse_older,
+    write_draft,
 )
 from fedcsa.cli.ledger_command import fields_table
 from fedcsa.cli.program import Group
-from fedcsa.errors import ProtocolError, ResultError, StudyError
+from fedcsa.errors import ProtocolError, StudyError
 from fedcsa.words import printable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def page(
     from fedcsa.site.site_file import SiteFile
 
     SiteFile.load(data)
-    about, output = Kit.load(kit), output
+    about = Kit.load(kit)
     with until_stopped() as stopped, steward_page(kit, data, about, page_port, output):
         while not stopped.wait(_TICK):
             pass
@@ -131,9 +132,7 @@ def init(
     ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
-    out: Annotated[
-        Path, option("--out", "-o", metavar="FILE", help="The site file to write.")
-    ] = SITE_FILE,
+    out: Annotated[Path, out_option("FILE", "The site file to write.")] = SITE_FILE,
     force: Force = False,
 ) -> None:
     """Write a commented site file: its table, its columns, its policy.
@@ -152,18 +151,13 @@ def init(
     from fedcsa.study import Study
     from fedcsa.study.new_study import place_in
 
-    if out.exists() and not force:
-        raise ResultError(
-            f"{str(out)!r} already exists. Choose another name with --out, or say --force."
-        )
+    refuse_older(out, force=force)
     draft = draft_site(
         None if table is None else place_in(out.parent, table, query, sheet),
         out.parent,
         None if study is None else Study.load(study),
     )
-    with unbroken():
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(draft.text, encoding="utf-8")
+    write_draft(out, draft.text)
     output.answer(
         {"file": str(out), "role": draft.role, "notes": list(draft.notes)},
         lambda screen: _print_draft(screen, draft, out),
@@ -296,9 +290,10 @@ def preview(
     """
     from fedcsa.site.preview import preview as look
     from fedcsa.site.site_file import SiteFile
+    from fedcsa.study.model_section import agreed_text
 
     with output.working("looking at what would leave"):
-        found = look(read_study_text(study), SiteFile.load(data))
+        found = look(agreed_text(study), SiteFile.load(data))
     output.answer(found, lambda screen: _print(screen, found, data, values))
 
 

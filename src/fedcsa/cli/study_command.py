@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,6 @@ from fedcsa.cli.common import (
     asking,
     fail,
     option,
-    read_study_text,
 )
 from fedcsa.cli.program import Group
 from fedcsa.cli.study_init import init
@@ -89,8 +89,9 @@ def submit(
     from fedcsa.federation.flare import require_engine
     from fedcsa.federation.kept import Shelf, new_kept
     from fedcsa.site.agreed import AgreedStudy
+    from fedcsa.study.model_section import agreed_text
 
-    agreed = AgreedStudy(read_study_text(study))
+    agreed = AgreedStudy(agreed_text(study))
     require_engine()
     from fedcsa.federation.flare.kits import Kit
 
@@ -100,7 +101,6 @@ def submit(
     out = out or Path(f"{study.stem}-result")
     check_out(out)
     kept = new_kept(Shelf(kit), agreed, chosen, min_sources, deadline, out, wait)
-    output = output
     screen = StudyScreen(quiet=output.quiet)
     raise Exit(_ask_for([kept], kit, screen, output, password_file, no_wait, page))
 
@@ -137,7 +137,7 @@ def watch(
     from fedcsa.federation.kept import Shelf, with_patience
 
     require_engine()
-    shelf, output = Shelf(kit), Output(output.json, output.quiet, lines=True)
+    shelf, output = Shelf(kit), replace(output, lines=True)
     studies = shelf.all() if study is None else [shelf.named(study)]
     if wait is not None:
         studies = [with_patience(kept, wait) for kept in studies]
@@ -185,8 +185,9 @@ def show_id(output: Output, study: StudyFile) -> None:
     fedcsa study id study.toml
     """
     from fedcsa.site.agreed import AgreedStudy
+    from fedcsa.study.model_section import agreed_text
 
-    full = AgreedStudy(read_study_text(study)).id
+    full = AgreedStudy(agreed_text(study)).id
     output.answer({"study": full}, lambda screen: screen.print(Text(full)))
 
 

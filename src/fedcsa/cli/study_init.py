@@ -15,10 +15,12 @@ from fedcsa.cli.common import (
     TablesSheet,
     argument,
     option,
+    out_option,
     print_unused,
-    unbroken,
+    refuse_older,
+    write_draft,
 )
-from fedcsa.errors import ResultError, StudyError
+from fedcsa.errors import StudyError
 from fedcsa.words import counted, listed, printable
 
 if TYPE_CHECKING:
@@ -60,9 +62,7 @@ def init(
     ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
-    out: Annotated[
-        Path, option("--out", "-o", metavar="FILE", help="The study file to write.")
-    ] = Path("study.toml"),
+    out: Annotated[Path, out_option("FILE", "The study file to write.")] = Path("study.toml"),
     force: Force = False,
 ) -> None:
     """Write a study file that runs, from tables of this machine or from a data dictionary.
@@ -81,10 +81,7 @@ def init(
     fedcsa study init *.db --target new.db --query "SELECT * FROM s ORDER BY id"
     fedcsa study init --dictionary columns.csv --source leeds --source turin
     """
-    if out.exists() and not force:
-        raise ResultError(
-            f"{str(out)!r} already exists. Choose another name with --out, or say --force."
-        )
+    refuse_older(out, force=force)
     from fedcsa.study import Study
     from fedcsa.study.new_study import draft_from_tables
 
@@ -105,9 +102,7 @@ def init(
         text = draft.to_toml(out.name)
         # It must be read as what it means.
         Study.parse(text, folder=out.parent, origin=out.name).plan()
-    with unbroken():
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8")
+    write_draft(out, text)
     output.answer(_plain(draft, out), lambda screen: _print(screen, draft, out), out)
 
 

@@ -20,6 +20,7 @@ from fedcsa.cli.common import (
     RowsSheet,
     Screen,
     option,
+    out_option,
     place_of,
     shown_place,
 )
@@ -50,10 +51,7 @@ def table(
             help="The study file that describes the columns; by default what they look like.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        option("--out", "-o", metavar="FILE", help="CSV file to write the table to."),
-    ] = None,
+    out: Annotated[Path | None, out_option("FILE", "CSV file to write the table to.")] = None,
     query: RowsQuery = "",
     sheet: RowsSheet = "",
 ) -> None:

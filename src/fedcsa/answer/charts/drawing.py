@@ -173,10 +173,11 @@ class Panel:
         self.rules.append(Rule(at, across, **look))
         (self.y if across else self.x).show(at)
 
-    def band(self, xs: Sequence[float], lower: Sequence[float], upper: Sequence[float],
-             colour: str = ACCENT, opacity: float = 0.15) -> None:  # fmt: skip
+    def band(
+        self, xs: Sequence[float], lower: Sequence[float], upper: Sequence[float], **look: Any
+    ) -> None:
         """The area between two lines."""
-        self.marks.append(Band(xs, lower, upper, colour, opacity))
+        self.marks.append(Band(xs, lower, upper, **look))
         self.x.show(*xs)
         self.y.show(*lower, *upper)
 

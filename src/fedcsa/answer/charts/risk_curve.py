@@ -82,7 +82,7 @@ def _line(
     risks = [point.risk for point in shown]
     low, high = ([p.risk + sign * p.error for p in shown] for sign in (-1.0, 1.0))
     if joined and len(x) > 1:
-        panel.band(x, low, high, colour, 0.10)
+        panel.band(x, low, high, colour=colour, opacity=0.10)
     else:
         for place, *ends in zip(x, low, high, strict=True):
             panel.line([place, place], ends, colour=colour, opacity=0.35, width=1.0)
