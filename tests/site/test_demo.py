@@ -1,5 +1,6 @@
 """The README shows what the federation's demo prints; the engine only carries the bytes."""
 
+import json
 import re
 from pathlib import Path
 
@@ -34,3 +35,7 @@ def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch
     [line] = [x for x in Status(demo.folder / "new" / "state").lines() if "conclusion" in x["text"]]
     assert line["text"] == f"sent the answer without the model (conclusion), closed, to {LEAD}"
     assert shown.group(1) == printed[: len(shown.group(1))]
+    # Rounded on the screen, and to the byte for programs.
+    tell_what_left(demo.folder, ["abbey"], 0, Output(json=True, quiet=False))
+    told = json.loads(capsys.readouterr().out)["left"]
+    assert [line["bytes"] for line in told] == [x.entry.n_bytes for x in demo.log("abbey").sent]

@@ -66,10 +66,12 @@ def tell_what_left(out: Path, sites: list[str], code: int, output: Output) -> No
 
 def _print(screen: Screen, rows: list[dict[str, Any]], out: Path) -> None:
     table = Table("site", "message", "to")
-    for heading in ("numbers", "bytes"):
+    for heading in ("numbers", "kB"):
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*("—" if value is None else str(value) for value in row.values()))
+        *words, numbers, size = row.values()
+        # The last digits of a number, and so the bytes of its text, differ between processors.
+        table.add_row(*words, "—" if numbers is None else str(numbers), f"{size / 1000:.1f}")
     screen.print(table)
     screen.say(_CONCLUSION)
     screen.say(f"In full: fedcsa ledger {out}/abbey/site.toml --fields")
