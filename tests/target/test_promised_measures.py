@@ -473,7 +473,7 @@ def test_corrected_numbers_are_those_of_corrected_rows():
     design, (y, p) = evidence.design, site_rows(np.random.default_rng(1), 200, 0)
     report = report_of(design, y, p, halves(200), min_rows=1)
     told = told_by(design, report.scores, report.score_sums)[0]
-    raw = design.centre + design.unit * (0.2 + 1.3 * design.scores(p)[:, 0])
+    raw = design.centre + design.unit * (0.2 + 1.3 * (p - design.centre) / design.unit)
     other = report_of(design, y, raw, halves(200), min_rows=1)
     expected = told_by(design, other.scores, other.score_sums)[0]
     names = [column.measure.name for column in measure_columns(design)]

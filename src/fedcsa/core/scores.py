@@ -7,9 +7,8 @@ score that equals a threshold lies above it. Bins with few rows are merged befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,13 +117,6 @@ class ScoreDesign:
             edges = np.sort(np.concatenate([grid, declared]))
         vars(self).update(classes=classes, edges=edges, n_bins=len(edges) + 1, sum_names=names)
 
-    def scores(self, p: Array) -> Array:
-        """Scores of every class that has a table, (rows, classes), from what a model predicts."""
-        if self.n_classes:
-            found: Array = p[:, self.classes]
-            return found
-        return ((p - self.centre) / self.unit)[:, None]
-
     def bins(self, scores: Array) -> Whole:
         """Bin of every score."""
         found: Whole = np.searchsorted(self.edges, scores, side="right")
@@ -183,27 +175,26 @@ class ScoreSums:
         G, S, C, B = JACKKNIFE_GROUPS, 1 + design.n_subgroups, len(design.classes), design.n_bins
         cells, exact = np.zeros((G, S, C, B, 4)), np.zeros((G, S, len(design.sum_names)))
         hidden, heaviest = np.zeros((S, C, B, 2)), np.zeros((2, S, C, B))
-        scores, groups = design.scores(p), labels.astype(np.intp)
-        bins, each = design.bins(scores), [np.ones_like(w), w]
+        groups, each = labels.astype(np.intp), [np.ones_like(w), w]
         if design.n_classes:
-            outcomes = (y[:, None] == design.classes).astype(float)
+            scores, outcomes = p[:, design.classes], (y[:, None] == design.classes).astype(float)
             each += [((scores - outcomes) ** 2).sum(axis=1), log(p, y)]
             for event, score in zip(outcomes.T, scores.T, strict=True):
                 each += [event, w * event, score]
         else:
-            outcomes = design.scores(y)
-            t, q = outcomes[:, 0], scores[:, 0]
+            t, q = (y - design.centre) / design.unit, (p - design.centre) / design.unit
+            scores, outcomes = q[:, None], t[:, None]
             each += [t, t * t, q, q * q, t * q, np.abs(t - q), (t - q) * (t - q)]
-        weighted = np.stack([w * column for column in each])
+        weighted, bins = np.stack([w * column for column in each]), design.bins(scores)
         for s in range(S):
             here = slice(None) if inside is None or not s else np.flatnonzero(inside[:, s])
             group, u = groups[here], w[here]
-            exact[:, s] = _summed(group, weighted[:, here], G)
+            exact[:, s] = np.stack([np.bincount(group, v, G) for v in weighted[:, here]], axis=1)
             for c in range(C):
                 b, t, score = bins[here, c], outcomes[here, c], scores[here, c]
-                counts = [None, u, u * t, u * score]
-                cells[:, s, c] = _summed(group * B + b, counts, G * B).reshape(G, B, 4)
-                hidden[s, c] = _summed(b, [t, u * u], B)
+                for k, v in enumerate([None, u, u * t, u * score]):
+                    cells[:, s, c, :, k] = np.bincount(group * B + b, v, G * B).reshape(G, B)
+                hidden[s, c] = np.stack([np.bincount(b, v, B) for v in (t, u * u)], axis=1)
                 np.maximum.at(heaviest[0, s, c], b, u)
                 if inside is not None and s:
                     there = ~inside[:, s]
@@ -235,11 +226,21 @@ class ScoreSums:
             Fewest rows of a cell. 1 switches every rule off.
         """
         design, total, sums = self.design, self.cells.sum(axis=0), self.exact.sum(axis=0)
+        walls = np.append(design.bins(np.array(design.thresholds)), design.n_bins) - 1
         atoms = [np.arange(design.n_bins)] * len(design.classes)
         table, parts = [np.empty((0, len(TABLE_COLUMNS)))], {}
         for s, rows in enumerate(total[:, 0, :, 0].sum(axis=1)):
             some = rows >= max(min_rows, 1) and (s == 0 or 0 in parts)
-            ends = [self._ends(s, c, e, min_rows) for c, e in enumerate(atoms) if some]
+            ends = list(atoms) if some else []
+            for c, e in enumerate(ends):
+                if s == 0 or min_rows < 2:
+                    # Bins without rows join the next one with some, or the last before a wall.
+                    here = np.intersect1d(walls, e)
+                    held = e[np.add.reduceat(total[s, c, :, 0], np.append(0, e[:-1] + 1)) > 0.0]
+                    wall = np.searchsorted(here, held)
+                    ends[c] = np.union1d(held[:-1][wall[:-1] == wall[1:]], here)
+                if min_rows > 1:
+                    ends[c] = self._ends(s, c, ends[c], np.intersect1d(walls, e), min_rows)
             if not (some and all(map(len, ends))):
                 sums[s] *= 0.0
                 continue
@@ -258,7 +259,7 @@ class ScoreSums:
             )
         return np.concatenate(table), sums, parts
 
-    def _ends(self, s: int, c: int, atoms: Whole, min_rows: int) -> Whole:
+    def _ends(self, s: int, c: int, atoms: Whole, walls: Whole, min_rows: int) -> Whole:
         """Last bin of every cell; none if not even all bins together may be told.
 
         A declared threshold lies between two cells unless that would leave one too small.
@@ -269,19 +270,12 @@ class ScoreSums:
             Subgroup, and place of the class in `design.classes`.
         atoms : array of int
             Last bins of what may be merged, ascending.
+        walls : array of int
+            Those of them before a threshold, and the very last bin.
         min_rows : int
             As for `told`.
         """
         design, counts = self.design, self.cells[:, :, c, :, :1].sum(axis=0)
-        walls = np.append(design.bins(np.array(design.thresholds)), design.n_bins) - 1
-        walls = np.intersect1d(walls, atoms)
-        if s == 0 or min_rows < 2:
-            # Bins without rows join the next one with some, or the last one before a wall.
-            some = atoms[np.add.reduceat(counts[s, :, 0], np.append(0, atoms[:-1] + 1)) > 0.0]
-            wall = np.searchsorted(walls, some)
-            atoms = np.union1d(some[:-1][wall[:-1] == wall[1:]], walls)
-        if min_rows < 2:
-            return atoms
         counts = np.concatenate([counts, self.hidden[:, c]], axis=-1)  # rows, events, squares
         sides = [counts[s], counts[0] - counts[s]] if s else [counts[0]]
         total, happened, _ = counts[0].sum(axis=0)
@@ -370,19 +364,6 @@ def _ended(
     return []
 
 
-def _summed(index: Whole, columns: Iterable[Array | None], size: int) -> Array:
-    """Sum of every column by index, (size, columns).
-
-    Parameters
-    ----------
-    index : array of int of shape (rows,)
-    columns : iterable of array of shape (rows,)
-        None for ones.
-    size : int
-    """
-    return np.column_stack([np.bincount(index, column, size) for column in columns])
-
-
 @dataclass(frozen=True)
 class Told:
     """What a site tells of one subgroup. Leading axes, if any, are those of a jackknife.
@@ -396,27 +377,29 @@ class Told:
         Last bin of every cell, by class.
     exact : array of shape (…, sums)
         In the order of `design.sum_names`.
+    sums : mapping of str to array of shape (…)
+        The same by their names.
+    effective_rows : array of shape (…)
+        (Σw)²/Σw².
     """
 
     design: ScoreDesign
     cells: tuple[Array, ...] = field(repr=False)
     ends: tuple[Whole, ...] = field(repr=False)
     exact: Array = field(repr=False)
+    sums: Mapping[str, Array] = field(init=False, repr=False, compare=False)
+    effective_rows: Array = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def sums(self) -> Mapping[str, Array]:
-        """The exact sums by their names."""
-        return {name: self.exact[..., k] for k, name in enumerate(self.design.sum_names)}
+    def __post_init__(self) -> None:
+        """Name the sums, and count what their rows are worth."""
+        sums = {name: self.exact[..., k] for k, name in enumerate(self.design.sum_names)}
+        rows = over(sums["weight"] ** 2, sums["weight_squares"], 0.0)
+        vars(self).update(sums=sums, effective_rows=rows)
 
     def table_of(self, of_class: int) -> tuple[Array, Array, Array]:
         """Σw, Σwy and Σwp of every cell of a class."""
         w, wy, wp = np.moveaxis(self.cells[self.design.classes.index(of_class)], -1, 0)
         return w, wy, wp
-
-    @cached_property
-    def effective_rows(self) -> Array:
-        """(Σw)²/Σw²."""
-        return over(self.sums["weight"] ** 2, self.sums["weight_squares"], 0.0)
 
     def effective_events(self, of_class: int) -> tuple[Array, Array]:
         """Effective rows with, and without, the event."""
@@ -513,9 +496,13 @@ class OwnScores:
             As for `ScoreSums.of_rows`.
         """
         inside = np.ones((len(p), 1), dtype=bool) if inside is None else inside
-        scores, n = design.scores(p), inside.sum(axis=0).astype(np.float64)
-        bins, shares = design.bins(scores), np.zeros((len(n), *scores.shape[1:], design.n_bins, 2))
+        scores: Array = p[:, design.classes] if design.n_classes else p[:, None]
+        if not design.n_classes:
+            scores = (scores - design.centre) / design.unit
+        bins, n = design.bins(scores), inside.sum(axis=0).astype(np.float64)
+        shares = np.zeros((len(n), *scores.shape[1:], design.n_bins, 2))
         for s, here in enumerate(inside.T):
-            for c, (b, score) in enumerate(zip(bins.T, scores.T, strict=True)):
-                shares[s, c] = _summed(b[here], [None, score[here]], design.n_bins) / max(n[s], 1.0)
+            for c, (b, score) in enumerate(zip(bins[here].T, scores[here].T, strict=True)):
+                for k, v in enumerate([None, score]):
+                    shares[s, c, :, k] = np.bincount(b, v, design.n_bins) / max(n[s], 1.0)
         return cls(design, shares, n)
