@@ -260,28 +260,18 @@ def mae(told: Told) -> Valued:
 
 def r2(told: Told) -> Valued:
     """1 − Σ w (y − p)² over the weighted variance of y; NaN if outcomes are all alike."""
-    total = told.sums["weight"]
-    spread = _spread(told.sums["y"], told.sums["y_squares"], total)
+    squares = told.sums["y_squares"]
+    spread = squares - over(told.sums["y"] ** 2, told.sums["weight"])
+    spread = np.where(spread > 1e-9 * squares, spread, 0.0)  # less is rounding
     return 1.0 - over(told.sums["squared"], spread), told.effective_rows
-
-
-def _spread(total: Array, squares: Array, weight: Array) -> Array:
-    """Σ w (v − mean)², 0 where it is but rounding.
-
-    Parameters
-    ----------
-    total, squares, weight : array
-        Σwv, Σwv², Σw.
-    """
-    found = squares - over(total**2, weight)
-    return np.where(found > 1e-9 * squares, found, 0.0)
 
 
 def number_slope(told: Told) -> Valued:
     """Slope of the regression of outcomes on predictions; NaN if predictions are all alike."""
-    total = told.sums["weight"]
+    total, squares = told.sums["weight"], told.sums["p_squares"]
     y, p = (over(told.sums[name], total) for name in "yp")
-    spread = _spread(told.sums["p"], told.sums["p_squares"], total)
+    spread = squares - over(told.sums["p"] ** 2, total)
+    spread = np.where(spread > 1e-9 * squares, spread, 0.0)  # less is rounding
     return over(told.sums["products"] - total * y * p, spread), told.effective_rows
 
 

@@ -426,23 +426,13 @@ def useless_votes(
     useless &= weights >= LEAST_WEIGHT
     spoiled = np.zeros(len(risks))
     if len(risks) > 1:
-        worse = risks / medians_without_each(risks) - 1.0
+        # The median of the others, for each, by one sorting: who comes after it moves up.
+        ordered, others = np.sort(risks), len(risks) - 1
+        rank = np.argsort(np.argsort(risks, kind="stable"), kind="stable")
+        low, high = (others - 1) // 2, others // 2
+        median = (ordered[low + (rank <= low)] + ordered[high + (rank <= high)]) / 2.0
+        worse = risks / median - 1.0
         spoiled = weights**2 * worse / MOST_SPOILED
         most = np.maximum(spoiled, worse / MOST_WORSE)
         spoiled = np.where(weights > 0.5, most, spoiled)
     return ratios, spoiled, useless | (spoiled > 1.0)
-
-
-def medians_without_each(values: Array) -> Array:
-    """The median of the others, for each of two or more values, by one sorting.
-
-    >>> medians_without_each(np.array([5.0, 1.0, 2.0]))
-    array([1.5, 3.5, 3. ])
-    """
-    order, others = np.argsort(values, kind="stable"), len(values) - 1
-    rank = np.empty(len(values), dtype=np.intp)
-    rank[order] = np.arange(len(values))
-    ordered = values[order]
-    low, high = (others - 1) // 2, others // 2  # among the others, who move up behind the one
-    found: Array = (ordered[low + (rank <= low)] + ordered[high + (rank <= high)]) / 2.0
-    return found

@@ -20,8 +20,8 @@ from fedcsa.target.estimate import (
     FEWEST_TO_COMPARE,
     MAX_IMBALANCE,
     MIN_EFFECTIVE_ROWS,
+    MOST_CLAIMED,
     NO_OVERLAP,
-    most_rows,
     validated,
 )
 from fedcsa.target.verdict import far_examiners
@@ -113,7 +113,7 @@ def _claims(adaptation: Adaptation) -> Iterator[Finding]:
     plan, reports = adaptation.plan, adaptation.reports
     if not plan.examined:
         return
-    most = most_rows(reports)
+    most = MOST_CLAIMED * float(np.median([report.n_judged for report in reports.values()]))
     for name in adaptation.sources:
         rows = reports[name].effective_rows
         if len(reports) >= FEWEST_TO_COMPARE and rows > most:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.portable import Form, Lines
+from fedcsa.models.portable import Lines
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -85,13 +85,8 @@ def worth(reports: Mapping[str, RiskReport]) -> Array:
     ordered = [reports[name] for name in sorted(reports)]
     rows = np.array([report.effective_rows for report in ordered])
     if len(ordered) >= FEWEST_TO_COMPARE:
-        rows = np.minimum(rows, most_rows(reports))
+        rows = np.minimum(rows, MOST_CLAIMED * np.median([r.n_judged for r in ordered]))
     return target_equivalent_rows(rows, np.array([report.imbalance for report in ordered]))
-
-
-def most_rows(reports: Mapping[str, RiskReport]) -> float:
-    """Effective rows that count at most."""
-    return MOST_CLAIMED * float(np.median([report.n_judged for report in reports.values()]))
 
 
 def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
@@ -107,9 +102,11 @@ def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     plan : Plan
     reports : mapping of str to RiskReport
     """
-    fitted = _fitted_by(plan, reports)
+    ordered = [reports[name] for name in sorted(reports)]
+    every = range(len(plan.candidates))
+    fitted = np.array([[str(k) not in report.failed for report in ordered] for k in every])
     value = worth(reports) if plan.method == "validated" else np.ones(len(reports))
-    near = np.array([reaches(reports[name]) for name in sorted(reports)])
+    near = np.array([reaches(report) for report in ordered])
     if near.sum() >= FEWEST_FOR_MIDDLE:  # whoever claims many rows takes no candidate from all
         value[near] = value[near].sum() * capped(value[near], MAX_WEIGHT)
     weight = fitted @ value
@@ -141,10 +138,11 @@ def estimates(
     names, columns, found = sorted(reports), list(kept), {}
     if plan.method == "validated":
         found["validated"] = validated(plan, reports, kept)[0]
-    compared = plan.compared
-    fitted = _fitted_by(plan, reports)[columns] if compared else None
-    terms = [_terms(reports[name], columns) for name in names] if compared else []
-    for method in compared:
+    if not plan.compared:
+        return found
+    fitted = np.array([[str(k) not in reports[name].failed for name in names] for k in columns])
+    terms = [_terms(reports[name], columns) for name in names]
+    for method in plan.compared:
         given = None
         if method == "fedle":
             given = [float((plan.fedle_weights or {})[name]) for name in names]
@@ -178,7 +176,7 @@ def validated(
         np.column_stack([reports[name].variance[columns] for name in names]),
         plan.combine,
     )
-    fitted = _fitted_by(plan, reports)[columns]
+    fitted = np.array([[str(k) not in reports[name].failed for name in names] for k in columns])
     found, left_out = validated_estimate(*told, fitted), dict[str, float]()
     near = [name for name in names if reaches(reports[name])]
     if len(near) < FEWEST_TO_COMPARE or plan.combine == "median":
@@ -218,20 +216,6 @@ def _times_worse(asked: Sequence[RiskReport], taken: int, best: int) -> float:
         times = np.where(theirs > 0.0, mine / theirs, np.where(mine > 0.0, np.inf, 1.0))
     times = np.minimum(times, MOST_TIMES)
     return float(np.median(times) if len(told) >= FEWEST_TO_COMPARE else times.min())
-
-
-def _fitted_by(plan: Plan, reports: Mapping[str, RiskReport]) -> NDArray[np.bool_]:
-    """Which source fitted which candidate, shape (candidates, sources).
-
-    Parameters
-    ----------
-    plan : Plan
-    reports : mapping of str to RiskReport
-    """
-    ordered = [reports[name] for name in sorted(reports)]
-    return np.array(
-        [[str(k) not in report.failed for report in ordered] for k in range(len(plan.candidates))]
-    )
 
 
 def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
@@ -378,7 +362,6 @@ def examinations(
     members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
     a, each = np.array([weights[name] for name in members]), [models[name] for name in members]
     lines = Lines.of(each)
-    mixed = each if lines is None else lines  # which stand together
     means = np.array([np.atleast_1d(outcomes[name]) for name in members])
     for name in sorted(names):
         its: NDArray[np.bool_] = members == name
@@ -387,39 +370,24 @@ def examinations(
         others = its if its.all() else ~its  # alone, it makes its own constant
         shares = a[others] / a[others].sum()
         taken = ~its if own else others
-        forms, arrays, held = _together(mixed, taken)
+        shown = [each[k] for k in np.flatnonzero(taken).tolist()]
+        if lines is not None and len(shown) > 1:  # together they are one form and two arrays
+            forms, held, intercepts = [shown[0].form], (), lines.intercepts[taken, None]
+            arrays = {"0.coefficients": lines.coefficients[taken], "0.intercept": intercepts}
+        else:
+            forms = [model.form for model in shown]
+            arrays = {f"{k}.{key}": v for k, m in enumerate(shown) for key, v in m.arrays.items()}
+            held = tuple(m if isinstance(m, EstimatorModel) else None for m in shown)
         try:
             yield name, Examination(
                 study=plan.study, brief=request.brief, candidate=request.candidate,
                 combine=plan.combine, own_weight=own, weights=a[taken] if own else shares,
                 forms=forms, arrays=arrays, constant=shares @ means[others],
-                centre=design.centre, unit=design.unit, again=again, held=held,
+                centre=design.centre, unit=design.unit, again=again,
+                held=held if any(held) else (),
             )  # fmt: skip
         except MessageError as error:
             yield name, error
-
-
-def _together(
-    models: Sequence[FittedModel], taken: NDArray[np.bool_]
-) -> tuple[list[Form], dict[str, NDArray[Any]], tuple[EstimatorModel | None, ...]]:
-    """Forms and arrays of an examination's members; of several lines one form and two arrays.
-
-    At last the members that have no format of ours, if there is one.
-
-    Parameters
-    ----------
-    models : sequence of FittedModel
-    taken : array of bool of shape (models,)
-        Which of them are members.
-    """
-    if isinstance(models, Lines) and taken.sum() > 1:
-        intercepts = models.intercepts[taken, None]
-        arrays = {"0.coefficients": models.coefficients[taken], "0.intercept": intercepts}
-        return [models[0].form], arrays, ()
-    members = [models[k] for k in np.flatnonzero(taken).tolist()]
-    held = tuple(m if isinstance(m, EstimatorModel) else None for m in members)
-    named = [(f"{k}.{key}", a) for k, m in enumerate(members) for key, a in m.arrays.items()]
-    return [member.form for member in members], dict(named), held if any(held) else ()
 
 
 def score_design(plan: Plan, reports: Mapping[str, RiskReport]) -> ScoreDesign:
@@ -456,21 +424,10 @@ def outcome_means(reports: Mapping[str, RiskReport], loss: str) -> dict[str, Arr
     if loss not in ERROR_POWERS or len(near) < FEWEST_TO_COMPARE:
         return means
     middle = np.median([means[name] for name in near], axis=0)
-    far = MOST_OFF * float(np.median(list(_errors(reports, loss).values()) or [np.inf]))
+    worst = [float(report.risk.max()) for report in reports.values() if report.risk.any()]
+    errors = [risk ** ERROR_POWERS[loss] for risk in worst]
+    far = MOST_OFF * float(np.median(errors or [np.inf]))
     return means | {name: np.clip(means[name], middle - far, middle + far) for name in near}
-
-
-def _errors(reports: Mapping[str, RiskReport], loss: str) -> dict[str, float]:
-    """Typical error of every source's worst candidate, in the units of the outcome.
-
-    Parameters
-    ----------
-    reports : mapping of str to RiskReport
-    loss : str
-        A key of `ERROR_POWERS`.
-    """
-    power = ERROR_POWERS[loss]
-    return {name: float(r.risk.max()) ** power for name, r in reports.items() if r.risk.any()}
 
 
 def wild_models(
@@ -494,7 +451,8 @@ def wild_models(
     near = [outputs[name] for name in outputs if reaches(reports[name])]
     if loss not in ERROR_POWERS or len(near) < FEWEST_TO_COMPARE:
         return []
-    error = _errors(reports, loss)
+    power = ERROR_POWERS[loss]
+    error = {name: float(r.risk.max()) ** power for name, r in reports.items() if r.risk.any()}
     typical = float(np.median(list(error.values()) or [0.0]))
     centre = np.median(near, axis=0)
     middle = float(np.median([float(report.outcome_mean[0]) for report in reports.values()]))
