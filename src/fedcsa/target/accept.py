@@ -160,10 +160,22 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
     shares = report.outcome_mean
     if classes and ((shares < 0.0).any() or not 1 / SLACK <= shares.sum() <= SLACK):
         raise MessageError(f"{where} must have shares that sum to 1. {_ASK}")
-    if brief.loss in (*REGRESSION, *CLASSIFICATION):
-        _check_risks(report, bounded=brief.loss in BOUNDED)
-        if brief.moments:
-            _check_moments(report, bounded=brief.loss in BOUNDED)
+    if brief.loss not in (*REGRESSION, *CLASSIFICATION):
+        return
+    # Built-in losses are not negative, and some are at most 1; their variances follow.
+    if (report.risk < 0.0).any():
+        raise MessageError(f"{where} has a negative risk. {_ASK}")
+    if brief.loss in BOUNDED:
+        if (report.risk > SLACK).any():
+            raise MessageError(f"{where} has a risk above 1. {_ASK}")
+        # Σw²(L − f)² ≤ max w · Σw(L − f)², and losses in [0, 1] vary most if all are 0 or 1.
+        rows = max(report.effective_rows, 1.0)
+        share = max(report.largest_share, 1.0 / rows) * rows / max(rows - 1.0, 0.5)
+        most = SLACK**2 * share * _of_two_values(report.risk) + TINY_PRODUCT
+        if (report.variance > most).any():
+            raise MessageError(f"{where} has an impossible variance. {_ASK}")
+    if brief.moments:
+        _check_moments(report, bounded=brief.loss in BOUNDED)
 
 
 def _accept_examination(
@@ -201,29 +213,6 @@ def _accept_examination(
         raise MessageError(f"The examination of source {name!r} has {wrong}. {_ASK}")
 
 
-def _check_risks(report: RiskReport, *, bounded: bool) -> None:
-    """Built-in losses are not negative, and some are at most 1; their variances follow.
-
-    Parameters
-    ----------
-    report : RiskReport
-    bounded : bool
-        Whether the loss lies in [0, 1].
-    """
-    name = report.source
-    if (report.risk < 0.0).any():
-        raise MessageError(f"The report of source {name!r} has a negative risk. {_ASK}")
-    if not bounded:
-        return
-    if (report.risk > SLACK).any():
-        raise MessageError(f"The report of source {name!r} has a risk above 1. {_ASK}")
-    # Σw²(L − f)² ≤ max w · Σw(L − f)², and losses in [0, 1] vary most if all are 0 or 1.
-    rows = max(report.effective_rows, 1.0)
-    share = max(report.largest_share, 1.0 / rows) * rows / max(rows - 1.0, 0.5)
-    if (report.variance > SLACK**2 * share * _of_two_values(report.risk) + TINY_PRODUCT).any():
-        raise MessageError(f"The report of source {name!r} has an impossible variance. {_ASK}")
-
-
 def _check_words(report: RiskReport, brief: Brief) -> None:
     """A source may say only what it alone can know, in numbers and in names of classes.
 
@@ -258,8 +247,9 @@ def _check_moments(report: RiskReport, *, bounded: bool) -> None:
 
     Parameters
     ----------
-    report, bounded
-        As for `_check_risks`.
+    report : RiskReport
+    bounded : bool
+        Whether the loss lies in [0, 1].
     """
     where, n = f"The report of source {report.source!r}", report.n_judged
     if report.ratio_mean > 1e-100:  # below, second moments may underflow
@@ -371,8 +361,8 @@ def score_problem(
     table, sums, variances = report.scores, report.score_sums, report.measure_variance
     if not len(table):
         return None
-    n, columns = 1 + design.n_subgroups, len(measure_columns(design))
-    shapes = (n, len(design.sum_names)), (n + design.n_subgroups, columns)
+    n, columns = 1 + design.n_subgroups, measure_columns(design)
+    shapes = (n, len(design.sum_names)), (n + design.n_subgroups, len(columns))
     if (sums.shape, variances.shape) != shapes:
         return "sums or variances of another study"
     if wrong := _table_problem(table, design):
@@ -380,19 +370,28 @@ def score_problem(
     told = told_by(design, table, sums)
     untold = [s for s in range(n) if s not in told]
     silent = [*untold, *(s + design.n_subgroups for s in untold)]
-    if sums[untold].any() or (variances[silent] != NOT_ESTIMABLE).any():
+    known = variances != NOT_ESTIMABLE
+    if sums[untold].any() or known[silent].any():
         return "numbers of a subgroup without a table"
+    floors = [[c.smallest for c in columns]] * n
+    floors += [[c.smallest_gap for c in columns]] * design.n_subgroups
+    if (known & (variances < np.array(floors) / SLACK)).any():
+        return "a variance below its floor"
     of_sums = _class_problem if design.n_classes else _number_problem
     for s, part in told.items():
-        rows = table[table[:, 0] == s]
-        wrong = (
-            _weight_problem(rows, part, said, whole=s == 0)
-            or of_sums(part)
-            or (_part_problem(told[0], part) if s else None)
-        )
+        wrong = _weight_problem(table[table[:, 0] == s], part, said, whole=s == 0)
+        wrong = wrong or of_sums(part) or (_part_problem(told[0], part) if s else None)
         if wrong:
             return wrong
-    return _variance_problem(variances, told, design)
+        _, effective, x = measure_values(part, columns)
+        if not np.isfinite(x[known[s]]).all():
+            return "a variance of a measure that has no value"
+        # A variance is not below that of a binomial count, where the measure is a rate.
+        rates = [k for k in np.flatnonzero(known[s]) if columns[k].measure.binomial]
+        least = [least_variance(columns[k].measure, x[k], effective[k]) for k in rates]
+        if (variances[s, rates] * SLACK**3 < least).any():
+            return "a variance below its floor"
+    return None
 
 
 def _table_problem(table: Array, design: ScoreDesign) -> str | None:
@@ -527,33 +526,4 @@ def _number_problem(told: Told) -> str | None:
             return "cells that contradict Cauchy and Schwarz"
         if abs(total - cells.sum()) > ROUNDED_SUMS * np.sqrt(w * squares) + TINY_PRODUCT:
             return "cells that do not sum to their total"
-    return None
-
-
-def _variance_problem(
-    variances: Array, told: Mapping[int, Told], design: ScoreDesign
-) -> str | None:
-    """A variance is not below that of a binomial count, where the measure is a rate.
-
-    Parameters
-    ----------
-    variances : array of shape (1 + 2 × subgroups, measures)
-    told : mapping of int to Told
-    design : ScoreDesign
-    """
-    columns, known = measure_columns(design), variances != NOT_ESTIMABLE
-    floors = [[c.smallest for c in columns]] * (design.n_subgroups + 1)
-    floors += [[c.smallest_gap for c in columns]] * design.n_subgroups
-    if (known & (variances < np.array(floors) / SLACK)).any():
-        return "a variance below its floor"
-    for s, part in told.items():
-        _, rows, x = measure_values(part, columns)
-        for k in np.flatnonzero(known[s]):
-            measure = columns[k].measure
-            if not np.isfinite(x[k]):
-                return "a variance of a measure that has no value"
-            if measure.binomial and (
-                variances[s, k] * SLACK**3 < least_variance(measure, x[k], rows[k])
-            ):
-                return "a variance below its floor"
     return None

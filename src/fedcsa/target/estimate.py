@@ -19,11 +19,10 @@ from fedcsa.core.weights import (
     capped,
     estimate,
     median_mixture,
-    model_weights,
     useless_votes,
     validated_estimate,
 )
-from fedcsa.errors import CandidatesError, MessageError, ModelError, NoSourcesError, must
+from fedcsa.errors import CandidatesError, MessageError, ModelError, must
 from fedcsa.messages.messages import (
     Examination,
     ExaminationReport,
@@ -249,55 +248,6 @@ def require_median(n_sources: int, fewest: int) -> None:
 # The mixture of the models ------------------------------------------------------------------
 
 
-def mixture_weights(
-    found: Estimate,
-    reports: Mapping[str, RiskReport],
-    models: Mapping[str, FittedModel],
-    shown: Collection[str],
-    seen: Array | None,
-    how: str,
-) -> dict[str, float]:
-    """a_j of every model: the method's weights α_j; by default its worth m_j, see `model_weights`.
-
-    Parameters
-    ----------
-    found : Estimate
-        By the study's method.
-    reports : mapping of str to RiskReport
-    models : mapping of str to FittedModel
-    shown : collection of str
-        The models that the other sources may examine; by default the others have no weight.
-    seen : array of shape (rows, features) or None
-        The target's rows as the models see them; None if it told only a table.
-    how : {"mean", "median"}
-        Under a median no weight exceeds a third.
-    """
-    by_worth = found.method == "validated"
-    names = sorted(shown if by_worth else models)
-    if how == "median":
-        require_median(len(names), MEDIAN_MODELS)
-    if not names:
-        raise NoSourcesError(
-            "At least one model must be shown to the other sources, so that they can examine "
-            "it; no site allows that. Ask their stewards."
-        )
-    position = {name: index for index, name in enumerate(sorted(reports))}
-    claimed = worth(reports) if by_worth else found.source_weights
-    value = claimed[[position[name] for name in names]]
-    if value.sum() <= 0.0:
-        raise NoSourcesError(
-            "Every source that sent a model has weight zero, so the models cannot be "
-            "combined. Look for a source whose rows resemble the target's."
-        )
-    a = value / value.sum()
-    if by_worth and seen is not None:
-        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
-        a = model_weights(value, outputs)
-    a = capped(a, MAX_WEIGHT) if how == "median" else a
-    shares = dict(zip(names, a.tolist(), strict=True))
-    return {name: shares.get(name, 0.0) for name in sorted(models)}
-
-
 def combine(
     models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
 ) -> Array:
@@ -371,8 +321,9 @@ def examinations(
         shares = a[others] / a[others].sum()
         taken = ~its if own else others
         shown = [each[k] for k in np.flatnonzero(taken).tolist()]
+        held: tuple[EstimatorModel | None, ...] = ()
         if lines is not None and len(shown) > 1:  # together they are one form and two arrays
-            forms, held, intercepts = [shown[0].form], (), lines.intercepts[taken, None]
+            forms, intercepts = [shown[0].form], lines.intercepts[taken, None]
             arrays = {"0.coefficients": lines.coefficients[taken], "0.intercept": intercepts}
         else:
             forms = [model.form for model in shown]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,14 @@ from fedcsa.core.batches import RowBatches
 from fedcsa.core.scores import OwnScores
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.table import Table1
-from fedcsa.core.weights import MEDIAN_MODELS, MEDIAN_SOURCES, Estimate
+from fedcsa.core.weights import (
+    MAX_WEIGHT,
+    MEDIAN_MODELS,
+    MEDIAN_SOURCES,
+    Estimate,
+    capped,
+    model_weights,
+)
 from fedcsa.errors import MessageError, NoSourcesError, ParameterError, ProtocolError
 from fedcsa.findings import Finding, rules_named
 from fedcsa.messages.codec import digest_of
@@ -46,12 +53,12 @@ from fedcsa.target.estimate import (
     eligible,
     estimates,
     examinations,
-    mixture_weights,
     outcome_means,
     reaches,
     require_median,
     score_design,
     useless_models,
+    worth,
 )
 from fedcsa.target.judge_given import (
     Given,
@@ -297,52 +304,7 @@ class Target:
             By source; whoever is not among them sent nothing.
         """
         if self.plan.method == GIVEN:
-            self._weights = evidence_shares(self._reports)
-            report = report_of_given(self._given, self.plan)
-            if report is not None:
-                self._sent, self._models = {GIVEN: report}, {GIVEN: self._given}  # type: ignore[dict-item]
             return self._ask_to_examine(self._reports)
-        missing = self._take(models)
-        if missing:
-            self._go_on_without(missing)
-        self._weights = self._weigh()
-        if not self.plan.examined:
-            return {}
-        return self._ask_to_examine(set(self._reports) - missing)
-
-    def _ask_to_examine(
-        self, names: Collection[str], *, again: bool = False
-    ) -> dict[str, Examination]:
-        """The mixture as every source in `names` is asked to examine it.
-
-        Parameters
-        ----------
-        names : collection of str
-        again : bool
-            Whether they examined another one before.
-        """
-        outcomes = outcome_means(self._reports, self.plan.loss)
-        design = score_design(self.plan, self._reports)
-        if self.plan.method == GIVEN:
-            questions = examinations_of_given(
-                names, self._request, self.plan, self._weights, self._models.get(GIVEN),
-                outcomes, design,
-            )  # fmt: skip
-        else:
-            questions = examinations(
-                names, self._request, self.plan, self._weights, self._models, outcomes, design,
-                again=again,
-            )  # fmt: skip
-        self._examinations, self._honest = {}, {}
-        for name, asked in questions:
-            if isinstance(asked, MessageError):
-                self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))
-            else:
-                self._examinations[name] = self.ledger.release(asked, [name])
-        return dict(self._examinations)
-
-    def _take(self, models: Mapping[str, Message]) -> set[str]:
-        """Take the models that can be used; sources that sent neither a model nor a refusal."""
         told = {name: models[name] for name in self.asked if name in models}
         answers = self._accepted(self._request, told)
         sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
@@ -368,7 +330,48 @@ class Target:
                 "At least one model must be able to predict the target's rows; all fail on them. "
                 "Check that the sources have every level that the target has."
             )
-        return set(self.asked) - (answers.keys() - refused)
+        missing = set(self.asked) - (answers.keys() - refused)  # neither a model nor a refusal
+        if missing:
+            self._go_on_without(missing)
+        self._weights = self._weigh()
+        if not self.plan.examined:
+            return {}
+        return self._ask_to_examine(set(self._reports) - missing)
+
+    def _ask_to_examine(
+        self, names: Collection[str], *, again: bool = False
+    ) -> dict[str, Examination]:
+        """The mixture as every source in `names` is asked to examine it.
+
+        Parameters
+        ----------
+        names : collection of str
+        again : bool
+            Whether they examined another one before.
+        """
+        outcomes = outcome_means(self._reports, self.plan.loss)
+        design = score_design(self.plan, self._reports)
+        if self.plan.method == GIVEN:
+            self._weights = evidence_shares(self._reports)
+            report = report_of_given(self._given, self.plan)
+            if report is not None:
+                self._sent, self._models = {GIVEN: report}, {GIVEN: self._given}  # type: ignore[dict-item]
+            questions = examinations_of_given(
+                names, self._request, self.plan, self._weights, self._models.get(GIVEN),
+                outcomes, design,
+            )  # fmt: skip
+        else:
+            questions = examinations(
+                names, self._request, self.plan, self._weights, self._models, outcomes, design,
+                again=again,
+            )  # fmt: skip
+        self._examinations, self._honest = {}, {}
+        for name, asked in questions:
+            if isinstance(asked, MessageError):
+                self._findings.append(Finding("not-examined", name, {"reason": "too_large"}))
+            else:
+                self._examinations[name] = self.ledger.release(asked, [name])
+        return dict(self._examinations)
 
     def _unable_elsewhere(self) -> dict[str, str]:
         """Models that fail on rows outside the sample on which they are compared, and why."""
@@ -402,16 +405,43 @@ class Target:
         return (rows - self.table.mean) / self.table.sd if self.plan.scale else rows
 
     def _weigh(self, without: Collection[str] = ()) -> dict[str, float]:
-        """Weight a_j of every model; 0 for those of sources in `without`."""
+        """a_j of every model: the method's weights α_j; by default its worth m_j, and see below.
+
+        By default no model has weight that the other sources may not examine, and one far from
+        the others has less, see `model_weights`. Under a median no weight exceeds a third.
+
+        Parameters
+        ----------
+        without : collection of str
+            Sources whose model gets no weight.
+        """
+        by_worth, median = self.plan.method == "validated", self.plan.combine == "median"
         shown = [n for n in self._models if self._sent[n].show and n not in without]
-        return mixture_weights(
-            self._estimates[self.plan.method],
-            self._reports,
-            self._models,
-            shown,
-            None if self._rows is None else self._in_units(self._rows.sample),
-            self.plan.combine,
-        )
+        names = sorted(shown if by_worth else self._models)
+        if median:
+            require_median(len(names), MEDIAN_MODELS)
+        if not names:
+            raise NoSourcesError(
+                "At least one model must be shown to the other sources, so that they can examine "
+                "it; no site allows that. Ask their stewards."
+            )
+        found = self._estimates[self.plan.method]
+        claimed = worth(self._reports) if by_worth else found.source_weights
+        of = dict(zip(sorted(self._reports), claimed, strict=True))
+        value = np.array([of[name] for name in names])
+        if value.sum() <= 0.0:
+            raise NoSourcesError(
+                "Every source that sent a model has weight zero, so the models cannot be "
+                "combined. Look for a source whose rows resemble the target's."
+            )
+        a = value / value.sum()
+        if by_worth and self._rows is not None:
+            seen = self._in_units(self._rows.sample)
+            outputs = np.stack([self._models[name].predict(seen) for name in names], axis=1)
+            a = model_weights(value, outputs)
+        a = capped(a, MAX_WEIGHT) if median else a
+        shares = dict(zip(names, a.tolist(), strict=True))
+        return {name: shares.get(name, 0.0) for name in sorted(self._models)}
 
     # What it concludes ----------------------------------------------------------------------
 
@@ -460,7 +490,12 @@ class Target:
             report = self._accepted(asked, {name: found[name]}).get(name)
             if isinstance(report, ExaminationReport):
                 examined[name] = report
-        adaptation = self._answer(
+        adaptation = Adaptation(
+            plan=self.plan,
+            table=self.table,
+            reports=dict(self._reports),
+            rounds=tuple(self._rounds.sizes) if self._rounds else (len(self.plan.candidates),),
+            ledgers={TARGET: tuple(self.ledger.entries)},
             kept=self._kept,
             estimates=self._estimates,
             model_reports=dict(self._sent),
@@ -512,18 +547,15 @@ class Target:
         text : str
             The same as a sentence.
         """
-        concluded = Concluded(findings=tuple(self._findings))
-        return self._answer(stopped=Stopped(rule, text), concluded=concluded)
-
-    def _answer(self, **known: Any) -> Adaptation:
-        sizes = () if self._rounds is None else tuple(self._rounds.sizes)
+        sizes = self._rounds.sizes if self._rounds else ()
         return Adaptation(
             plan=self.plan,
             table=self.table,
             reports=dict(self._reports),
-            rounds=sizes or (len(self.plan.candidates),),
+            rounds=tuple(sizes) or (len(self.plan.candidates),),
             ledgers={TARGET: tuple(self.ledger.entries)},
-            **known,
+            stopped=Stopped(rule, text),
+            concluded=Concluded(findings=tuple(self._findings)),
         )
 
     # The pieces -----------------------------------------------------------------------------
