@@ -217,8 +217,8 @@ def test_whatever_dies_costs_a_resubmission_and_no_second_disclosure(calm):
     }  # fmt: skip
     assert calm.sent("abbey", study) == [("waiting", "refusal")]
     [item] = SiteLog(calm.state("abbey")).waiting()
-    assert (item.lead, item.target) == ("lead@demo.org", "new")
-    SiteLog(calm.state("abbey")).decide(item.id, "approved")
+    assert (item["lead"], item["target"]) == ("lead@demo.org", "new")
+    SiteLog(calm.state("abbey")).decide(item["id"], "approved")
     for site in TWO:
         calm.hold(site, study)
     submission = calm.command_of("watch", study.stem, "--kit", str(calm.kit("lead@demo.org")))

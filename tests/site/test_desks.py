@@ -518,7 +518,7 @@ def test_a_study_waits_for_approval_and_goes_on_with_it(federation):
     told = conclusion(federation.attempt(min_sources=3))
     assert (told.outcome, told.sources["abbey"]) == ("waiting", "waiting")
     approvals = federation.log("abbey")
-    assert [item.id for item in approvals.waiting()] == [federation.agreed.id]
+    assert [item["id"] for item in approvals.waiting()] == [federation.agreed.id]
     approvals.decide("small", "approved")
     assert approvals.waiting() == []
     assert conclusion(federation.attempt(min_sources=3)).sources["abbey"] == "answered"

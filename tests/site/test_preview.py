@@ -212,7 +212,7 @@ def test_a_brief_that_came_and_is_not_as_agreed_is_named(federation):
     federation.attempt()
     payloads = federation.state("abbey") / "payloads"
     [waiting] = federation.log("abbey").waiting()
-    file = payloads / f"{waiting.request}.fcsa"
+    file = payloads / f"{waiting['request']}.fcsa"
     assert rules(look(federation)) == []
     file.write_bytes(b"another")
     with pytest.raises(Exception, match="missing or was changed"):

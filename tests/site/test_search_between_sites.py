@@ -254,7 +254,7 @@ def test_a_later_round_that_waits_for_a_person_is_opened_once(searching):
     for _ in range(2):
         assert decode(searching.attempt().conclusion).outcome == "waiting"
         opened.append([x["event"] for x in searching.log("birch").events].count("opening"))
-    assert [w.phase for w in searching.log("birch").waiting()] == ["search 2"]
+    assert [w["phase"] for w in searching.log("birch").waiting()] == ["search 2"]
     assert opened[0] == opened[1]
 
 

@@ -28,8 +28,8 @@ def waiting(tmp_path_factory):
     federation.configure("abbey", "approve = true")
     federation.attempt()
     [item] = federation.log("abbey").waiting()
-    text = federation.log("abbey").payload(item.agreed).decode()
-    return federation.folder / "abbey", item.id, preview(text, federation.site("abbey"))
+    text = federation.log("abbey").payload(item["agreed"]).decode()
+    return federation.folder / "abbey", item["id"], preview(text, federation.site("abbey"))
 
 
 class Abbey:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedcsa.messages.policy import Policy
-from fedcsa.site.log import Event, Sent, SiteLog
+from fedcsa.site.log import Sent, SiteLog
 from fedcsa.words import number, printable
 
 #: Of a preview, where a question has not come.
@@ -63,17 +63,14 @@ def cohort_accounts(log: SiteLog, days: int) -> list[dict[str, Any]]:
     log : SiteLog
     days : int
     """
-    cohorts: dict[str, list[Event]] = {}
+    told: dict[str, dict[str, Any]] = {}
     for line in log.recent("announced", days):
-        cohorts.setdefault(line["cohort"], []).append(line)
-    new = {
-        name: [line["numbers"] for line in own if not line["repeats"]]
-        for name, own in cohorts.items()
-    }
-    return [
-        {"cohort": name, "studies": len(own), "tables": len(new[name]), "numbers": sum(new[name])}
-        for name, own in cohorts.items()
-    ]
+        nothing = {"cohort": line["cohort"], "studies": 0, "tables": 0, "numbers": 0}
+        account = told.setdefault(line["cohort"], nothing)
+        account["studies"] += 1
+        account["tables"] += not line["repeats"]
+        account["numbers"] += 0 if line["repeats"] else line["numbers"]
+    return list(told.values())
 
 
 def briefs_by_target(log: SiteLog, days: int) -> dict[str, int]:
@@ -112,36 +109,36 @@ def _most(limit: int | None) -> str:
     return "any number of" if limit is None else str(limit)
 
 
-def attack_sentences(found: Mapping[str, Any], most: float | None = None) -> list[str]:
+def attack_sentences(found: Mapping[str, Any] | None, most: float | None = None) -> list[str]:
     """What attacks on a model reached, in words.
 
     Parameters
     ----------
-    found : mapping
-        As `fedcsa.source.certificate.Certificate.to_plain` gives it.
+    found : mapping or None
+        As `fedcsa.source.certificate.Certificate.to_plain` gives it, if there is one.
     most : float, optional
         The AUC above which the site's file keeps a model.
     """
+    if found is None:
+        return []
     limit = "" if most is None else f"; above {most:g} a model stays"
     told = [
         f"{attack['auc']:.3f} ± {attack['error']:.3f} {words}"
         for name, words in (("loss", "by the loss"), ("reference", "with reference models"))
         if (attack := found[name]) is not None
     ]
-    lines = [
-        "Whether an attack can tell who was in it was not tried: too few folds could be fitted."
-    ]
+    tried = "Whether an attack can tell who was in it was not tried: too few folds could be fitted."
     if told:
         auc, rows = " and ".join(told), found["n_rows"]
         chance = f"0.5 is chance{limit}"
-        lines = [
-            f"An attack tells who was in it with an AUC of {auc} ({chance}), tried on {rows} rows."
-        ]
+        tried = f"An attack tells who was in it with an AUC of {auc} ({chance}), tried on {rows} rows."
     share, per_row = number(found["outcome_share"]), number(found["parameters_per_row"])
-    lines.append(f"One patient's own outcome makes up {share} of a prediction at most.")
     leaf = found["smallest_leaf"]
     leaves = "" if leaf is None else f"; {leaf} rows behind its smallest leaf or mean"
-    lines.append(f"It holds {per_row} fitted numbers a row{leaves}.")
     where = ", ".join(found["own_values"])
-    held = f"It holds cells or outcomes: {where}." if where else "It holds no cell and no outcome."
-    return [*lines, held]
+    return [
+        tried,
+        f"One patient's own outcome makes up {share} of a prediction at most.",
+        f"It holds {per_row} fitted numbers a row{leaves}.",
+        f"It holds cells or outcomes: {where}." if where else "It holds no cell and no outcome.",
+    ]

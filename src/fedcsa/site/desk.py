@@ -50,11 +50,9 @@ class Desk:
         """Tell the person beside this site."""
         self._status.say(text, self.agreed.id)
 
-    def check_size(self, payload: bytes) -> None:
-        """Raise a `PolicyError` if a message is larger than the site's file says."""
-        most = self.site.max_bytes
-        if len(payload) > most:
-            raise PolicyError("max_bytes", f"A message here must have at most {most} bytes.")
+    def of_sender(self, name: str, phase: str) -> dict[str, str]:
+        """By which lines on opened messages of a sender are found."""
+        return {"id": self.agreed.id, "sender": name, "phase": phase}
 
     def open_message(self, came: Envelope, payload: bytes, question: str = "") -> Message:
         """Open what came, first in a child process; a `ProtocolError` if it is no message.
@@ -72,7 +70,7 @@ class Desk:
             Digest of this site's own question, if this answers one; then the answer is kept.
         """
         opener().start()  # what this site cannot do is not the sender's doing
-        key = {"id": self.agreed.id, "sender": came.sender, "phase": came.phase}
+        key = self.of_sender(came.sender, came.phase)
         this = {**key, "sha256": digest(payload)}
         self._check_openings(came.sender, key, this["sha256"])
         self._log.append("opening", **this)

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcsa.errors import LedgerError, PolicyError, ResultError, StudyError, unknown
-from fedcsa.messages.codec import digest
+from fedcsa.messages.codec import decode, digest
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import WAITING, Conclusion, Refusal
 from fedcsa.messages.policy import Clock, LedgerEntry, entries_of, utc_now
@@ -73,6 +73,8 @@ LONGEST_REASON = 200
 #: A study's id in full: an abbreviated one would be an approval that never counts.
 _ID = re.compile("[^@]+@[0-9a-f]{40}")
 Event = dict[str, Any]
+#: What a line that an older version wrote does not say.
+UNTOLD: Event = dict.fromkeys(("who", "reason", "lead", "time", "asked", "request", "agreed"), "")
 #: Raises if an event may not be written; may return what is to be written with it.
 Allow = Callable[[], Mapping[str, Any] | None]
 
@@ -114,33 +116,6 @@ class Sent:
         return "—" if self.entry.message == Conclusion.name else str(self.entry.n_numbers)
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A question that waits for a person at this site.
-
-    Attributes
-    ----------
-    id : str
-        Of the study: its name, and the digest of what was agreed.
-    phase : str
-        In which the study waits.
-    target, lead : str
-        Who asks, and who submitted the study.
-    since, asked : str
-        When the question came first, and last: a lead who has given up does not ask any more.
-    request, agreed : str
-        Digests of the question and of the study's text, for `SiteLog.payload`.
-    """
-
-    id: str
-    phase: str
-    target: str
-    lead: str
-    since: str
-    asked: str
-    request: str
-    agreed: str
-
 
 class SiteLog:
     """The log in a site's state folder.
@@ -173,6 +148,15 @@ class SiteLog:
         """The events of one kind with the key that `EVENT_KEYS` names, oldest first."""
         self._refresh()
         return list(self._index.get(_key(event, key), ()))
+
+    def lines(self, *events: str, **content: str) -> list[Event]:
+        """The events of some kinds that say `content`, oldest first."""
+        return [
+            line
+            for line in self.events
+            if line["event"] in events
+            and all(line.get(name) == value for name, value in content.items())
+        ]
 
     def find(self, event: str, **key: str) -> Event | None:
         """The first event of one kind with this key."""
@@ -250,8 +234,7 @@ class SiteLog:
                 LedgerEntry.from_plain({name: line[name] for name in names}),
                 line["kind"], line["envelope_bytes"],
             )
-            for line in self.events
-            if line["event"] == "sent"
+            for line in self.lines("sent")
         )  # fmt: skip
 
     # What was told or answered of late -------------------------------------------------------
@@ -273,13 +256,7 @@ class SiteLog:
         **content
         """
         start = (self._clock() - timedelta(days=days)).isoformat(timespec="seconds")
-        return [
-            line
-            for line in self.events
-            if line["event"] == event
-            and line["time"] > start
-            and all(line[name] == value for name, value in content.items())
-        ]
+        return [line for line in self.lines(event, **content) if line["time"] > start]
 
     # Approvals: what a person said -----------------------------------------------------------
 
@@ -288,20 +265,19 @@ class SiteLog:
         said = self.all("decided", id=study)
         return str(said[-1]["decision"]) if said else ""
 
-    def waiting(self) -> list[Waiting]:
-        """What waits for a person, oldest first; of every study its last question."""
-        events = self.events
-        asked = {x["study"]: x.get("time", "") for x in events if x["event"] == "asked"}
-        questions = {x["id"]: x for x in events if x["event"] == "waiting"}
+    def waiting(self) -> list[Event]:
+        """What waits for a person, oldest first; of every study its last question.
+
+        Beside what the line says, ``asked`` tells when the study was asked for last: a lead who
+        has given up does not ask any more.
+        """
+        asked = {x["study"]: x.get("time", "") for x in self.lines("asked")}
+        questions = {x["id"]: x for x in self.lines("waiting")}
         return [
-            Waiting(
-                id=study, phase=line["phase"], target=line["target"], lead=line.get("lead", ""),
-                since=line.get("time", ""), asked=asked.get(study, ""),
-                request=line.get("request", ""), agreed=line.get("agreed", ""),
-            )
+            {**UNTOLD, **line, "asked": asked.get(study, "")}
             for study, line in questions.items()
             if not self.decision(study) and self._is_open(line)
-        ]  # fmt: skip
+        ]
 
     def _is_open(self, waiting: Event) -> bool:
         """Whether a question that waits was not taken up yet, because nobody must be asked now."""
@@ -352,7 +328,7 @@ class SiteLog:
 
     def _full_id(self, study: str) -> str:
         """The id of a study that is named by it, or by a name that only one study here has."""
-        lines = (line for line in self.events if line["event"] in ("waiting", "decided"))
+        lines = self.lines("waiting", "decided")
         known = list(dict.fromkeys(str(line["id"]) for line in lines))
         named = [item for item in known if study in (item, item.rpartition("@")[0])]
         if _ID.fullmatch(study) and not named:
@@ -368,7 +344,7 @@ class SiteLog:
 
     def has_come(self, study: str) -> bool:
         """Whether a study of this id has come here: only then its values can have been seen."""
-        return any(line.get("id") == study for line in self.events if line["event"] == "waiting")
+        return bool(self.lines("waiting", id=study))
 
     # Payloads --------------------------------------------------------------------------------
 
@@ -394,6 +370,10 @@ class SiteLog:
             )
         return payload
 
+    def message(self, name: str) -> Message:
+        """The message with this digest."""
+        return decode(self.payload(name))
+
     def _payload(self, name: str) -> Path:
         return self._folder / "payloads" / f"{name}.fcsa"
 
@@ -401,8 +381,7 @@ class SiteLog:
 
     def check_site(self, site: str) -> None:
         """Raise a `PolicyError` if another site wrote this log."""
-        self._refresh()
-        writer = next((line["site"] for line in self._events if line["event"] == "sent"), site)
+        writer = next((line["site"] for line in self.lines("sent")), site)
         if writer != site:
             raise PolicyError(
                 "other_site",

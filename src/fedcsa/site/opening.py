@@ -27,6 +27,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -81,6 +82,29 @@ def unsafe_message(rule: str, sender: str) -> OpeningError:
     return OpeningError(rule, f"The message of {sender!r} {UNSAFE[rule]}. {_DO}")
 
 
+def start_child(
+    command: Sequence[str], threads: Mapping[str, str], **streams: Any
+) -> subprocess.Popen[bytes]:
+    """One of our modules in a process of its own, which ends with nobody else.
+
+    It runs in our own folder: nothing that lies where this process runs can pose as a module.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Name of the module, and its arguments.
+    threads : mapping
+        What its environment says of threads.
+    **streams
+        Where it reads from and writes to.
+    """
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-m", *command], cwd=Path(fedcsa.__file__).parents[1],
+        env={**os.environ, **threads}, start_new_session=True, stderr=subprocess.DEVNULL,
+        **streams,
+    )  # fmt: skip
+
+
 class Opener:
     """A child process that opens messages one after the other; another one if it dies."""
 
@@ -94,13 +118,9 @@ class Opener:
             if self._child is not None and self._child.poll() is None:
                 return
             self.end()
-            # In our own folder: nothing that lies where this process runs can pose as a module.
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "fedcsa.site.opening"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                cwd=Path(fedcsa.__file__).parents[1], start_new_session=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            )  # fmt: skip
+            threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._child = start_child(["fedcsa.site.opening"], threads, **pipes)
             if self._answer(b"", _START_SECONDS) != "ready":
                 self.end()
                 raise FedCSAError(
@@ -217,11 +237,11 @@ def agreed_rows(n_features: int) -> Array:
 def open_wholly(payload: bytes, task: dict[str, Any]) -> None:
     """Decode a message, open the models in it, and let them predict the agreed rows."""
     message = decode(payload, task["max_bytes"])
-    models: list[tuple[Form, Arrays]] = []
+    models: Sequence[tuple[Form, Arrays]] = ()
     if isinstance(message, ModelReport):
-        models += [(message.form, message.arrays)]
+        models = [(message.form, message.arrays)]
     elif isinstance(message, Examination):
-        models += message.members
+        models = message.members
     for form, arrays in models:
         model = open_model(form, arrays, task["features"], task["classes"])
         try:

@@ -18,7 +18,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import Table1
 from fedcsa.errors import FedCSAError, MessageError, PolicyError
-from fedcsa.messages.codec import decode, digest_of, encode
+from fedcsa.messages.codec import digest_of, encode
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     TARGET,
@@ -75,9 +75,10 @@ class _Look:
 
     def add(self, message: Message, recipient: str, *, exact: bool) -> bool:
         """Add a message, unless the site's file calls it too large."""
-        most = self.site.max_bytes
-        if len(encode(message)) > most:
-            self.refuse("max_bytes", f"A message here must have at most {most} bytes.")
+        try:
+            self.site.check_size(encode(message))
+        except PolicyError as error:
+            self.refusals.append(error)
             return False
         self.messages.append((message, recipient, exact))
         return True
@@ -93,10 +94,6 @@ class _Look:
             Policy.open(), min_level_rows=own.min_level_rows, max_candidates=own.max_candidates
         )
         return Target(rows, plan, policy=policy, told=told)
-
-    def stored(self, sha256: str) -> Message:
-        """A message that came or left."""
-        return decode(self.log.payload(sha256))
 
 
 def preview(text: str, site: SiteFile) -> dict[str, Any]:
@@ -166,17 +163,16 @@ def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]
     """What the target asks after its brief: for models, unless one is given, and examinations."""
     plan = look.agreed.study.plan()
     fits = plan.method != GIVEN
-    for line in look.log.events:
-        if line["event"] == "searched" and line["study"] == look.agreed.name:
-            look.add(look.stored(line["request"]), EVERY_SOURCE, exact=True)
+    for line in look.log.lines("searched", study=look.agreed.name):
+        look.add(look.log.message(line["request"]), EVERY_SOURCE, exact=True)
     if fits and "chosen" in said:
-        look.add(look.stored(said["chosen"]["request"]), EVERY_SOURCE, exact=True)
+        look.add(look.log.message(said["chosen"]["request"]), EVERY_SOURCE, exact=True)
     elif fits:
         look.add(request, EVERY_SOURCE, exact=False)
     if "mixed" in said:
         for event in ("mixed", "mixed again"):
             for name, sha256 in said.get(event, {}).get("examinations", {}).items():
-                look.add(look.stored(sha256), name, exact=True)
+                look.add(look.log.message(sha256), name, exact=True)
     elif not fits:
         given = _given_model(look.site.given(look.agreed.study))
         look.add(_mixture(request, plan, given), EVERY_SOURCE, exact=False)
@@ -189,11 +185,10 @@ def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]
 
 
 def _as_source(look: _Look) -> None:
-    events = [x for x in look.log.events if x["event"] in ("waiting", "accepted")]
-    asked = {x["phase"]: x for x in events if x["id"] == look.agreed.id}
+    asked = {x["phase"]: x for x in look.log.lines("waiting", "accepted", id=look.agreed.id)}
     name = asked["risk"]["site"] if "risk" in asked else "this site"
     source, plan = look.site.source(name, look.agreed.study), look.agreed.study.plan()
-    came = {phase: look.stored(line["request"]) for phase, line in asked.items()}
+    came = {phase: look.log.message(line["request"]) for phase, line in asked.items()}
     brief = came.get("risk") or _stand_in(look)
     assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
     for phase, line in asked.items():

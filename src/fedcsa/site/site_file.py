@@ -133,6 +133,12 @@ class SiteFile:
         """Where the log, the status and results are."""
         return self.folder / self.state
 
+    def check_size(self, payload: bytes) -> None:
+        """Raise a `PolicyError` if a message is larger than this file says."""
+        most = self.max_bytes
+        if len(payload) > most:
+            raise PolicyError("max_bytes", f"A message here must have at most {most} bytes.")
+
     def open_rows(self) -> AnyTable:
         """The table of this site, file or query."""
         keys = ("database", "query") if self.database else ("table", "sheet")

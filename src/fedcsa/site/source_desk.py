@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcsa.errors import BindingError, PolicyError
-from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.envelope import (
     Envelope,
     Seal,
@@ -178,7 +178,7 @@ class SourceDesk(Desk):
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
         log, phase = self._log, question.phase
-        self.check_size(payload)
+        self.site.check_size(payload)
         if self._waits(digest(payload)):  # it was opened when it came first
             raise self._undecided()
         message = self.open_message(question, payload)
@@ -199,7 +199,7 @@ class SourceDesk(Desk):
         sent = log.all("sent", sha256=answered["reply"])
         if self.site.approve and all(line["recipient"] != self._target for line in sent):
             self._check_not_refused()  # while it was computed
-        return decode(log.payload(answered["reply"]))
+        return log.message(answered["reply"])
 
     def _compute(self, message: Message, payload: bytes, place: str) -> dict[str, Any]:
         """The event of the log about the answer, which is kept there."""
@@ -219,7 +219,7 @@ class SourceDesk(Desk):
         if before is not None:
             self._recall(before)
         answer = self._source.answer(message)
-        self.check_size(encode(answer))
+        self.site.check_size(encode(answer))
         if isinstance(answer, Refusal):
             raise self._source.refusal or PolicyError(answer.rule, "This site refuses.")
         kept = {"reply": self._log.keep(encode(answer)), "rows": self._source.fingerprint}
@@ -274,8 +274,7 @@ class SourceDesk(Desk):
         """Remind the source of what it answered; its rows must be the same."""
         fresh = self.site.stream  # its rows are read anew for every pass, from this one on
         check_rows(answered, self._new_source() if fresh else self._source)
-        report = decode(self._log.payload(answered["reply"]))
-        brief = self._asked("risk")
+        report, brief = self._log.message(answered["reply"]), self._asked("risk")
         assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
         assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
         others = [
@@ -293,14 +292,14 @@ class SourceDesk(Desk):
             asked, answered = self._asked(place), self._log.find("answered", **self._budget(place))
             if answered is None or not isinstance(asked, MoreCandidates):
                 return found
-            report = decode(self._log.payload(answered["reply"]))
+            report = self._log.message(answered["reply"])
             assert isinstance(report, RiskReport)  # noqa: S101 - for the type checker
             found.append((asked, report))
 
     def _asked(self, place: str) -> Message | None:
         """The question of a phase or round that was accepted."""
         line = self._log.find("accepted", **self._budget(place))
-        return None if line is None else decode(self._log.payload(line["request"]))
+        return None if line is None else self._log.message(line["request"])
 
     # A person decides -------------------------------------------------------------------------
 
@@ -325,7 +324,8 @@ class SourceDesk(Desk):
     def _waits(self, request: str) -> bool:
         """Whether this very question waits for a person; in which round it is asked, it tells."""
         return self.site.approve and any(
-            line.id == self.agreed.id and line.request == request for line in self._log.waiting()
+            (line["id"], line["request"]) == (self.agreed.id, request)
+            for line in self._log.waiting()
         )
 
     def _undecided(self) -> PolicyError:

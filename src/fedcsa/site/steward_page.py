@@ -11,7 +11,7 @@ import json
 import math
 import os
 import subprocess
-import sys
+
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlencode
 
-import fedcsa
 from fedcsa.answer.result_tables import Table
 from fedcsa.data.table_file import file_state
 from fedcsa.errors import DataError, StudyError
 from fedcsa.loopback.pages import Moved, PageViews, Shown, Visit
-from fedcsa.messages.policy import LedgerEntry
+
 from fedcsa.site.account import (
     STAND_IN,
     attack_sentences,
@@ -33,8 +32,9 @@ from fedcsa.site.account import (
     without_repeats,
 )
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import LONGEST_REASON, Event, Sent, SiteLog
+from fedcsa.site.log import LONGEST_REASON, UNTOLD, Event, Sent, SiteLog
 from fedcsa.site.meanings import IN_SHORT, meaning_of
+from fedcsa.site.opening import start_child
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 from fedcsa.words import counted, listed, printable
@@ -44,8 +44,7 @@ _MOST_LINES, _MOST_SENT, _MOST_DECIDED = 8, 5, 10
 #: Characters of a field's values: a steward reads some of them, and nobody reads a million.
 _MOST_VALUES = 4000
 _CONNECTED, _CONNECTING = "connected", "connecting to"
-#: What a line that an older version wrote does not say.
-_UNTOLD = {"who": "", "reason": "", "lead": "", "time": ""}
+
 _CHANGED = (
     "What waits here, the site's file or the table has changed since you looked. Nothing was "
     "decided. Below is what would leave now."
@@ -65,8 +64,7 @@ class _Study:
     ----------
     id : str
     asked : Event
-        The last line about a question of it that waited, with the time when it was asked `last`;
-        empty if none waited.
+        The last line about a question of it that waited, see `SiteLog.waiting`; empty if none did.
     waits : bool
         Whether it waits now.
     text : str
@@ -141,7 +139,7 @@ class StewardPage:
     def _overview(self, visit: Visit) -> Shown:  # noqa: ARG002 - a view
         site, log = self._open()
         lines = Status(site.state_folder).lines()
-        decided = [_UNTOLD | line for line in log.events if line["event"] == "decided"]
+        decided = [UNTOLD | line for line in log.lines("decided")]
         facts = {
             "state": _state(lines, self._is_running()),
             "waiting": log.waiting(),
@@ -216,38 +214,36 @@ class StewardPage:
 
     def _study(self, full: str) -> _Study:
         site, log = self._open()
-        came = [
-            line
-            for line in log.events
-            if line["event"] in ("waiting", "accepted") and line.get("id") == full
-        ]
-        said = [_UNTOLD | line for line in log.all("decided", id=full)]
+        came = log.lines("waiting", "accepted", id=full)
+        said = [UNTOLD | line for line in log.all("decided", id=full)]
         if not came and not said:
             raise StudyError("No study of this id waits or was decided on here.")
-        asked = next((_UNTOLD | x for x in reversed(came) if x["event"] == "waiting"), {})
-        waiting = [item for item in log.waiting() if item.id == full]
-        asked = asked and {**asked, "last": waiting[0].asked if waiting else ""}
+        waiting = [line for line in log.waiting() if line["id"] == full]
+        asked = [UNTOLD | line for line in log.lines("waiting", id=full)[-1:]]
         agreed = next((x["agreed"] for x in reversed(came) if x.get("agreed")), "")
         text = log.payload(agreed).decode() if agreed else ""
         questions = [(line["event"], line["phase"], line["request"]) for line in came]
         parts = [full, agreed, questions, self._path.read_bytes().hex(), _table_state(site)]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return _Study(full, asked, bool(waiting), text, said, key)
+        return _Study(full, (waiting or asked or [{}])[0], bool(waiting), text, said, key)
 
     # What left --------------------------------------------------------------------------------
 
     def _left(self, visit: Visit) -> Shown:  # noqa: ARG002 - a view
         site, log = self._open()
-        tried = {x["sha256"]: x["certificate"] for x in log.events if x["event"] == "certified"}
+        tried = {line["sha256"]: line["certificate"] for line in log.lines("certified")}
         messages = [
             {
-                "title": f"{line.entry.message} to {line.entry.recipient}",
-                "time": line.entry.time,
-                "fields": _fields_table(line.entry),
-                "attacks": _attacks(tried.get(line.entry.sha256)),
+                "title": f"{entry.message} to {entry.recipient}",
+                "time": entry.time,
+                "fields": _fields_table(
+                    entry.message,
+                    entry.sha256,
+                    [(x.name, x.numbers, *meaning_of(entry.message, x.name)) for x in entry.fields],
+                ),
+                "attacks": attack_sentences(tried.get(entry.sha256)),
             }
-            for line in reversed(log.sent)
-            if line.kind == "sent"
+            for entry in (line.entry for line in reversed(log.sent) if line.kind == "sent")
         ]
         facts = {
             "all": _sent_table(without_repeats(log.sent[::-1]), "Every message, the newest first"),
@@ -319,7 +315,7 @@ def _in_words(found: dict[str, Any]) -> dict[str, Any]:
             {**message, "table": _preview_table(message), "values": _values(message)}
             for message in found["messages"]
         ],
-        "attacks": _attacks(found["certificate"], found["max_membership_auc"]),
+        "attacks": attack_sentences(found["certificate"], found["max_membership_auc"]),
         "refusals": found["refusals"],
         "stand_in": " ".join(
             filter(None, (search_sentence(found["search"]), "" if all(exact) else STAND_IN))
@@ -356,10 +352,11 @@ def _preview_table(message: dict[str, Any]) -> Table:
         (item["name"], item["numbers"], item["meaning"], item["computed_from"])
         for item in message["fields"]
     ]
-    return _table(f"Fields of the {message['message']} {message['sha256'][:8]}", rows)
+    return _fields_table(message["message"], message["sha256"], rows)
 
 
-def _table(caption: str, rows: Sequence[tuple[str, ...]]) -> Table:
+def _fields_table(message: str, sha256: str, rows: Sequence[tuple[str, ...]]) -> Table:
+    caption = f"Fields of the {message} {sha256[:8]}"
     headings = ("field", "numbers", "what it is", "computed from")
     return Table(caption, headings, rows, (0, 2, 3), (2, 3))
 
@@ -374,14 +371,6 @@ def _cut(text: str) -> str:
     more = len(text) - _MOST_VALUES
     return printable(text[:_MOST_VALUES]) + (f" … and {more} more characters" if more > 0 else "")
 
-
-def _attacks(certificate: dict[str, Any] | None, most: float | None = None) -> list[str]:
-    return [] if certificate is None else attack_sentences(certificate, most)
-
-
-def _fields_table(entry: LedgerEntry) -> Table:
-    rows = [(x.name, x.numbers, *meaning_of(entry.message, x.name)) for x in entry.fields]
-    return _table(f"Fields of the {entry.message} {entry.sha256[:8]}", rows)
 
 
 def _sent_table(sent: Sequence[tuple[Sent, str]], caption: str) -> Table:
@@ -451,16 +440,12 @@ class Previews:
 
     def _start(self, key: str, text: str) -> None:
         self._key, self._out = key, tempfile.TemporaryFile()  # noqa: SIM115 - closed when read
+        threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         with tempfile.TemporaryFile() as study:
             study.write(text.encode())
             study.seek(0)
-            # In our own folder: nothing that lies where this process runs can pose as a module.
-            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-m", "fedcsa.site.preview", str(self._site_file)],
-                stdin=study, stdout=self._out, stderr=subprocess.DEVNULL,
-                cwd=Path(fedcsa.__file__).parents[1], start_new_session=True,
-                env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
-            )  # fmt: skip
+            command = ["fedcsa.site.preview", str(self._site_file)]
+            self._child = start_child(command, threads, stdin=study, stdout=self._out)
 
     def _collect(self) -> None:
         """Keep what a child that has ended wrote."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedcsa.errors import BindingError, FedCSAError, PolicyError
-from fedcsa.messages.codec import decode, digest, encode
+from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.envelope import END, Envelope, Seal, ask, reply
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
@@ -42,6 +42,31 @@ from fedcsa.target.target import Target
 DONE = "done"
 #: Who gets the conclusion where no lead has signed for the study: in tests, without a seal.
 LEAD = "lead"
+_CHOICE = (
+    "one_choice",
+    "This site chooses once per study, and another job of the same study did so meanwhile. "
+    "Submit it again.",
+)
+#: What is told or asked once -> the rule, and what is said of a second one.
+_ONCE = {
+    "announced": (
+        "one_brief",
+        "This site announces one brief per study; its rows or the study have changed since. "
+        "Give the study another name.",
+    ),
+    "searched": _CHOICE,
+    "chosen": _CHOICE,
+    "mixed": (
+        "one_mixture",
+        "This site lets one mixture be examined per study, and another one was meanwhile. "
+        "Submit it again.",
+    ),
+    "mixed again": (
+        "one_mixture",
+        "This site lets the remaining models be examined once per study, and it has let "
+        "another mixture be examined since. Submit it again.",
+    ),
+}
 #: A letter that leaves this site: envelopes and closed messages by source, or a conclusion.
 _Letter = dict[str, Any]
 
@@ -134,9 +159,7 @@ class TargetDesk(Desk):
         self._log.check_site(self.name)
         told = {"brief": self._log.keep(encode(self._brief)), "rows": self._cohort.sketch()}
         self.claim_once(
-            "announced", self._study, told, "one_brief",
-            "This site announces one brief per study; its rows or the study have changed since. "
-            "Give the study another name.",
+            "announced", self._study, told, *_ONCE["announced"],
             lambda: self._cohort.account(self._role.table),
             numbers=numbers_about_rows(self._brief),
         )  # fmt: skip
@@ -151,17 +174,11 @@ class TargetDesk(Desk):
         more = isinstance(asked, MoreCandidates)
         if self._role.progress:
             self.say(f"phase 1 of 3: {self._role.progress}")
-        told = {
-            "request": self._log.keep(encode(asked)),
-            "reports": self._kept(self._inbox.without_rejected(reports)),
-        }
-        place = {"phase": _place_after(number)} if more else {}
-        self.claim_once(
-            "searched" if more else "chosen", {**self._study, **place}, told, "one_choice",
-            "This site chooses once per study, and another job of the same study did so "
-            "meanwhile. Submit it again.",
-            fates=self._inbox.fates_now,
-        )  # fmt: skip
+        told = {"request": self._log.keep(encode(asked)), "reports": self._kept_of(reports)}
+        if more:
+            self._claim("searched", told, phase=_place_after(number))
+        else:
+            self._claim("chosen", told)
         questions = dict.fromkeys(self._role.asked, asked)
         if more:
             letter = self._ask(SEARCH, questions, self._left(number + 1))
@@ -186,16 +203,8 @@ class TargetDesk(Desk):
         self._inbox.miss(set(self._role.asked) - set(models))
         examinations = self._role.mix(models)
         if examinations:
-            told = {
-                "models": self._kept(self._inbox.without_rejected(models)),
-                "examinations": self._kept(examinations),
-            }
-            self.claim_once(
-                "mixed", self._study, told, "one_mixture",
-                "This site lets one mixture be examined per study, and another one was meanwhile. "
-                "Submit it again.",
-                fates=self._inbox.fates_now,
-            )  # fmt: skip
+            told = {"models": self._kept_of(models), "examinations": self._kept(examinations)}
+            self._claim("mixed", told)
         return self._ask("examine", examinations, self._log.find("mixed again", **self._study))
 
     def mix_again(self, replies: Mapping[str, Reply]) -> _Letter:
@@ -206,16 +215,8 @@ class TargetDesk(Desk):
         if not examinations:
             return {}
         self.say("phase 3 of 3: mixing again, without models that were found useless")
-        told = {
-            "found": self._kept(self._inbox.without_rejected(self._found)),
-            "examinations": self._kept(examinations),
-        }
-        self.claim_once(
-            "mixed again", self._study, told, "one_mixture",
-            "This site lets the remaining models be examined once per study, and it has let "
-            "another mixture be examined since. Submit it again.",
-            fates=self._inbox.fates_now,
-        )  # fmt: skip
+        told = {"found": self._kept_of(self._found), "examinations": self._kept(examinations)}
+        self._claim("mixed again", told)
         return self._ask("again", examinations)
 
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
@@ -257,7 +258,7 @@ class TargetDesk(Desk):
         found: list[list[Candidate]] = []
         line, key = self._log.find("announced", **self._study), "brief"
         while line is not None:
-            asked = decode(self._log.payload(line[key]))
+            asked = self._log.message(line[key])
             assert isinstance(asked, Brief | MoreCandidates)  # noqa: S101 - for the type checker
             found.append([dict(candidate) for candidate in asked.candidates])
             line = self._log.find("searched", **self._study, phase=_place_after(len(found)))
@@ -285,7 +286,7 @@ class TargetDesk(Desk):
             return self._opened(replies)
         self._inbox.open(replies)
         self._inbox.restore(line["fates"])
-        return {name: decode(self._log.payload(sha)) for name, sha in line[key].items()}
+        return {name: self._log.message(sha) for name, sha in line[key].items()}
 
     def _opened(self, replies: Mapping[str, Reply]) -> dict[str, Message]:
         """What came, or a `PolicyError` if the study waits for a person at a source.
@@ -303,12 +304,20 @@ class TargetDesk(Desk):
 
     def _waited(self, name: str) -> bool:
         """Whether the last answer of a source in this phase was that it waits for a person."""
-        key = {"id": self.agreed.id, "sender": name, "phase": self._inbox.phase}
-        lines = self._log.all("opened", **key)
+        lines = self._log.all("opened", **self.of_sender(name, self._inbox.phase))
         if not lines or lines[-1]["message"] != Refusal.name:
             return False
-        last = decode(self._log.payload(lines[-1]["sha256"]))
+        last = self._log.message(lines[-1]["sha256"])
         return isinstance(last, Refusal) and last.waits
+
+    def _claim(self, step: str, told: Mapping[str, Any], **place: str) -> None:
+        """Write down the one question of a step, and what came before it."""
+        key = {**self._study, **place}
+        self.claim_once(step, key, told, *_ONCE[step], fates=self._inbox.fates_now)
+
+    def _kept_of(self, answers: Mapping[str, Message]) -> dict[str, str]:
+        """Digests of the answers that were not taken for none."""
+        return self._kept(self._inbox.without_rejected(answers))
 
     def _kept(self, messages: Mapping[str, Message]) -> dict[str, str]:
         """Digests of messages by source, their bytes beside the log."""
@@ -356,11 +365,10 @@ class TargetDesk(Desk):
             return self._post(phase, {})
         known = {}
         for name, message in messages.items():
-            key = {"id": self.agreed.id, "sender": name, "phase": phase}
             asked = digest(encode(message))
-            for line in self._log.all("opened", **key):
+            for line in self._log.all("opened", **self.of_sender(name, phase)):
                 if line["question"] == asked and line["message"] not in ("", Refusal.name):
-                    known[name] = decode(self._log.payload(line["sha256"]))
+                    known[name] = self._log.message(line["sha256"])
         return self._post(phase, {n: m for n, m in messages.items() if n not in known}, known)
 
     def _post(
@@ -373,7 +381,7 @@ class TargetDesk(Desk):
         questions = {}
         for name, message in messages.items():
             payload = encode(message)
-            self.check_size(payload)
+            self.site.check_size(payload)
             question = ask(self.agreed.id, phase, self.name, name, self.seal)
             questions[name] = replace(question, digest=digest(payload))  # it stays here
         self._inbox.expect(phase, questions, known)

@@ -277,11 +277,9 @@ def _weights_before(
 ) -> Iterator[Array]:
     """Weights of the rows of now for every other table of `target` that was answered."""
     seen = [brief.table]
-    for line in log.events:
-        about = {"study": line.get("study", ""), "target": target, "phase": "risk"}
-        if line["event"] != "accepted" or log.find("answered", **about) is None:
-            continue
-        if any(line[name] != value for name, value in about.items()):
+    asked = {"target": target, "phase": "risk"}
+    for line in log.lines("accepted", **asked):
+        if log.find("answered", study=line["study"], **asked) is None:
             continue
         earlier = decode_kept(log.payload(line["request"]))
         if not isinstance(earlier, Brief) or earlier.exchange != "table":

@@ -151,8 +151,8 @@ def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
         yield "site", False, str(error)
         return
     for item in log.waiting():
-        since = f" since {item.since}" if item.since else ""
-        yield "approval", True, f"{item.id} waits{since}: fedcsa site approve {item.id}"
+        since = f" since {item['time']}" if item["time"] else ""
+        yield "approval", True, f"{item['id']} waits{since}: fedcsa site approve {item['id']}"
     lines = Status(site.state_folder).lines()
     if lines:
         yield "last", True, f"{lines[-1]['time']} {lines[-1]['text']}"
