@@ -17,8 +17,6 @@ from fedcsa.errors import DataError, gathered, must, raise_all
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fedcsa.data.table_file import AnyTable
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class Columns:
@@ -198,6 +196,11 @@ class Columns:
         return {f.name: f.all_levels for f in self.features if f.levels}
 
     @property
+    def n_classes(self) -> int:
+        """Of the outcome; 0 for a number."""
+        return 0 if self.outcome is None else len(self.outcome.levels)
+
+    @property
     def public_sd(self) -> Array:
         """The agreed scale of every one of `columns`; NaN for a number without one."""
         return np.array([sd for feature in self.features for sd in feature.public_sd])
@@ -277,24 +280,24 @@ class Columns:
         y = None
         if with_outcome and self.outcome is not None:
             y = self.outcome.encode(cells("Outcome", self.outcome.name))
-        if problems:
-            raise DataError("\n".join(problems))
+        raise_all(problems, DataError)
         return np.hstack(blocks), y
 
 
-def read_predictions(table: AnyTable, column: str, missing_values: tuple[str, ...] = ()) -> Array:
-    """A target's own column of predictions, shape (rows,).
+def numbers_of(table: pa.Table, column: str, where: str, missing_values: tuple[str, ...]) -> Array:
+    """One column of numbers, such as a target's own predictions, shape (rows,).
 
     Parameters
     ----------
-    table : AnyTable
+    table : pyarrow.Table
     column : str
+    where : str
+        Whose table it is.
     missing_values : tuple of str
         Spellings of a missing cell, beside the usual ones.
     """
     coding = Columns((Feature(column),), None, missing_values)
-    X, _ = coding.encode(table.read([column]), "the target", with_outcome=False)
-    return X[:, 0]
+    return coding.encode(table, where, with_outcome=False)[0][:, 0]
 
 
 def no_rows(where: str) -> DataError:

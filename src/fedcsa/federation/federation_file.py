@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fedcsa.errors import StudyError, hint, raise_all
+from fedcsa.errors import hint
 from fedcsa.messages.messages import TARGET
 from fedcsa.study.toml import Section, parse_toml, read_text
 
@@ -79,15 +79,14 @@ class Federation:
     @classmethod
     def parse(cls, text: str, origin: str = "federation.toml") -> Self:
         """Read the text of a federation file, or raise a `StudyError` with one line a problem."""
-        problems: list[str] = []
-        top = Section(parse_toml(text, origin), f"{origin}:", problems)
+        top = Section(parse_toml(text, origin), f"{origin}:")
         name = top.take("name", "str")
         server = top.take("server", "Mapping[str, Any]") or {}
-        place = Section(server, f"{origin}: [server]", problems)
+        place = Section(server, f"{origin}: [server]", top.problems)
         host, port = place.take("host", "str"), place.take("port", "int", 8002)
         place.close()
-        sites = _roles(top, "sites", SITE_ROLES, origin, problems)
-        users = _roles(top, "users", USER_ROLES, origin, problems)
+        sites = _roles(top, "sites", SITE_ROLES, origin)
+        users = _roles(top, "users", USER_ROLES, origin)
         top.close()
         _named(top, "The federation", [name], _NAME, "letters, digits, - and _")
         _named(top, "The server's host", [host], _HOST, "a host name such as fed.example.org")
@@ -102,20 +101,17 @@ class Federation:
                 top.say(f'At least one site must have role = "{role}".')
         if "lead" not in users.values():
             top.say('At least one user must have role = "lead", or nobody can submit a study.')
-        raise_all(problems, StudyError)
+        top.end()
         return cls(name, host, port, sites, users)
 
 
-def _roles(
-    top: Section, key: str, allowed: tuple[str, ...], origin: str, problems: list[str]
-) -> dict[str, str]:
+def _roles(top: Section, key: str, allowed: tuple[str, ...], origin: str) -> dict[str, str]:
     roles = {}
     for name, values in (top.take(key, "Mapping[str, Any]") or {}).items():
-        where = f"{origin}: [{key}.{name}]"
         if not isinstance(values, dict):
             top.say(f"[{key}.{name}] must be a section.")
             continue
-        section = Section(values, where, problems)
+        section = Section(values, f"{origin}: [{key}.{name}]", top.problems)
         roles[name] = section.take("role", "str", allowed[0])
         section.close()
         if roles[name] not in allowed:

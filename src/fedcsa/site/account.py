@@ -131,7 +131,9 @@ def attack_sentences(found: Mapping[str, Any] | None, most: float | None = None)
     if told:
         auc, rows = " and ".join(told), found["n_rows"]
         chance = f"0.5 is chance{limit}"
-        tried = f"An attack tells who was in it with an AUC of {auc} ({chance}), tried on {rows} rows."
+        tried = (
+            f"An attack tells who was in it with an AUC of {auc} ({chance}), tried on {rows} rows."
+        )
     share, per_row = number(found["outcome_share"]), number(found["parameters_per_row"])
     leaf = found["smallest_leaf"]
     leaves = "" if leaf is None else f"; {leaf} rows behind its smallest leaf or mean"

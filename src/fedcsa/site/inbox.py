@@ -114,7 +114,7 @@ class Inbox:
             self._note(name, message)
         for name in sorted(self._questions):
             if name not in replies:
-                self._fates[name].setdefault(self.phase, MISSING)
+                self.miss([name])
                 continue
             try:
                 message = self._opened(name, *replies[name])
@@ -155,7 +155,12 @@ class Inbox:
             self._fates[name].setdefault(self.phase, MISSING)
 
     def _note(self, name: str, message: Message) -> None:
-        self._fates[name][self.phase] = _fate(message)
+        """Remember what became of a source that sent this."""
+        fate = ANSWERED
+        if isinstance(message, Refusal):
+            reason = f" ({message.reason})" if message.reason else ""
+            fate = WAITING if message.waits else f"refused: {message.rule[:60]}{reason}"
+        self._fates[name][self.phase] = fate
 
     def _opened(self, name: str, wire: bytes, closed: bytes) -> Message:
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
@@ -164,12 +169,3 @@ class Inbox:
         self._used.add(question.nonce)
         payload = open_closed(envelope, closed, self._seal)
         return self._open_message(envelope, payload, question.digest)
-
-
-def _fate(message: Message) -> str:
-    """What became of a source that sent this."""
-    if not isinstance(message, Refusal):
-        return ANSWERED
-    if message.waits:
-        return WAITING
-    return f"refused: {message.rule[:60]}" + (f" ({message.reason})" if message.reason else "")

@@ -116,7 +116,6 @@ class Sent:
         return "—" if self.entry.message == Conclusion.name else str(self.entry.n_numbers)
 
 
-
 class SiteLog:
     """The log in a site's state folder.
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Columns, read_predictions
+from fedcsa.data.coding import Columns, numbers_of
 from fedcsa.data.databases import database_problem, query_problem
 from fedcsa.data.streams import DecodedOnce, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.table_file import AnyTable
 from fedcsa.data.tables import open_table
-from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered, raise_all
+from fedcsa.errors import DataError, PolicyError, StudyError, TableError, gathered
 from fedcsa.messages.codec import MAX_BYTES
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
@@ -115,17 +115,16 @@ class SiteFile:
         origin : str
             Name of the file, for the sentences.
         """
-        problems: list[str] = []
-        top = Section(parse_toml(text, origin), f"{origin}:", problems)
+        top = Section(parse_toml(text, origin), f"{origin}:")
         values = top.take_fields(cls, skip=("policy", "folder"))
         rules = top.take("policy", "Mapping[str, Any]", {})
         top.close()
         if values.get("max_bytes", 1) < 1:
             top.say("'max_bytes' must be 1 or more.")
         _check_place(top, values)
-        with gathered(problems, f"{origin}: "):
+        with gathered(top.problems, f"{origin}: "):
             values["policy"] = build_policy({"preset": "site", **rules})
-        raise_all(problems, StudyError)
+        top.end()
         return cls(**values, folder=folder)
 
     @property
@@ -181,11 +180,11 @@ class SiteFile:
                 )
             if "formula" not in section:
                 section["file"] = self.model
-            return model_of_section(section, self.folder, study.coding, len(study.outcome.levels))
+            return model_of_section(section, self.folder, study.coding)
         if self.table1 or column not in self.predictions:
             return None
-        spellings = (*study.missing_values, *self.missing_values)
-        return read_predictions(self.open_rows(), self.predictions[column], spellings)
+        own, spellings = self.predictions[column], (*study.missing_values, *self.missing_values)
+        return numbers_of(self.open_rows().read([own]), own, "the target", spellings)
 
     def _require_predictions(self, study: Study) -> None:
         """Raise unless this site's own file names the column of predictions that is judged."""

@@ -56,17 +56,6 @@ NOTIFY_SECONDS = 20
 _RAN = "done"
 
 
-def logged_as(phase: str, message: Message) -> str:
-    """Under which a question is logged: its phase, and in a search its round.
-
-    Parameters
-    ----------
-    phase : str
-    message : Message
-    """
-    return f"{phase} {message.round}" if isinstance(message, MoreCandidates) else phase
-
-
 def one_of_phase(place: str) -> str:
     """The rule by which a site answers one question of a phase, from where it is logged.
 
@@ -187,7 +176,8 @@ class SourceDesk(Desk):
             raise BindingError("phase_order", f"Phase {phase!r} must begin with its own question.")
         if message.study != self.agreed.name:
             raise BindingError("other_study", "This message belongs to another study.")
-        place = logged_as(phase, message)
+        # Under which it is logged: its phase, and in a search its round.
+        place = f"{phase} {message.round}" if isinstance(message, MoreCandidates) else phase
         accepted = log.find("accepted", **self._budget(place))
         if accepted and accepted["request"] != digest(payload):
             raise PolicyError(one_of_phase(phase), _ONE_QUESTION)
@@ -205,15 +195,16 @@ class SourceDesk(Desk):
         """The event of the log about the answer, which is kept there."""
         rounds = [asked for asked, _ in self._rounds()]
         self.agreed.check(message, self._asked("risk"), rounds)
-        before = None if place == "risk" else self._before()
+        before = None if place == "risk" else self._log.find("answered", **self._budget("risk"))
+        if before is None and place != "risk":
+            why = "A site goes on only with a study on whose brief it has reported."
+            raise PolicyError("phase_order", why)
         request = self._log.keep(payload)
         if self.site.approve:
             self._ask_steward(place, request)
-        agreed = self._log.keep(self.agreed.text.encode())
         self._claim(
             "accepted", place, request,
             lambda: check_briefs(self._log, self.site.policy, self._target, message),
-            agreed=agreed, time=self._log.time,
         )  # fmt: skip
         self.say(f"{_step(place)}: computing")
         if before is not None:
@@ -255,20 +246,12 @@ class SourceDesk(Desk):
         allow, **beside
             As for `claim_once`.
         """
+        agreed = self._log.keep(self.agreed.text.encode())
         self.claim_once(
             step, self._budget(place), {"request": request}, one_of_phase(place), _ONE_QUESTION,
             allow,
-            id=self.agreed.id, site=self.name, **beside,
+            id=self.agreed.id, site=self.name, agreed=agreed, **beside, time=self._log.time,
         )  # fmt: skip
-
-    def _before(self) -> dict[str, Any]:
-        """The event of the log about the report that must come before."""
-        answered = self._log.find("answered", **self._budget("risk"))
-        if answered is None:
-            raise PolicyError(
-                "phase_order", "A site goes on only with a study on whose brief it has reported."
-            )
-        return answered
 
     def _recall(self, answered: dict[str, Any]) -> None:
         """Remind the source of what it answered; its rows must be the same."""
@@ -308,9 +291,8 @@ class SourceDesk(Desk):
 
         What a steward looks at is what is answered then, and not what came in the meantime.
         """
-        agreed = self._log.keep(self.agreed.text.encode())
         known = self._log.find("waiting", **self._budget(place), id=self.agreed.id)
-        self._claim("waiting", place, request, agreed=agreed, lead=self._lead, time=self._log.time)
+        self._claim("waiting", place, request, lead=self._lead)
         self._check_not_refused()
         if not self._log.decision(self.agreed.id):
             if known is None:

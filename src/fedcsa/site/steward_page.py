@@ -11,7 +11,6 @@ import json
 import math
 import os
 import subprocess
-
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from fedcsa.answer.result_tables import Table
 from fedcsa.data.table_file import file_state
 from fedcsa.errors import DataError, StudyError
 from fedcsa.loopback.pages import Moved, PageViews, Shown, Visit
-
 from fedcsa.site.account import (
     STAND_IN,
     attack_sentences,
@@ -370,7 +368,6 @@ def _values(message: dict[str, Any]) -> list[tuple[str, str]]:
 def _cut(text: str) -> str:
     more = len(text) - _MOST_VALUES
     return printable(text[:_MOST_VALUES]) + (f" … and {more} more characters" if more > 0 else "")
-
 
 
 def _sent_table(sent: Sequence[tuple[Sent, str]], caption: str) -> Table:

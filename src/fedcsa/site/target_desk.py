@@ -42,30 +42,20 @@ from fedcsa.target.target import Target
 DONE = "done"
 #: Who gets the conclusion where no lead has signed for the study: in tests, without a seal.
 LEAD = "lead"
-_CHOICE = (
-    "one_choice",
-    "This site chooses once per study, and another job of the same study did so meanwhile. "
-    "Submit it again.",
+#: What is said of a second one of what is told or asked once.
+_ONE_BRIEF = (
+    "This site announces one brief per study; its rows or the study have changed since. "
+    "Give the study another name."
 )
-#: What is told or asked once -> the rule, and what is said of a second one.
-_ONCE = {
-    "announced": (
-        "one_brief",
-        "This site announces one brief per study; its rows or the study have changed since. "
-        "Give the study another name.",
-    ),
-    "searched": _CHOICE,
-    "chosen": _CHOICE,
-    "mixed": (
-        "one_mixture",
-        "This site lets one mixture be examined per study, and another one was meanwhile. "
-        "Submit it again.",
-    ),
-    "mixed again": (
-        "one_mixture",
-        "This site lets the remaining models be examined once per study, and it has let "
-        "another mixture be examined since. Submit it again.",
-    ),
+_ONE_CHOICE = (
+    "This site chooses once per study, and another job of the same study did so meanwhile. "
+    "Submit it again."
+)
+_ONE_MIXTURE = {
+    "mixed": "This site lets one mixture be examined per study, and another one was meanwhile. "
+    "Submit it again.",
+    "mixed again": "This site lets the remaining models be examined once per study, and it has "
+    "let another mixture be examined since. Submit it again.",
 }
 #: A letter that leaves this site: envelopes and closed messages by source, or a conclusion.
 _Letter = dict[str, Any]
@@ -159,7 +149,7 @@ class TargetDesk(Desk):
         self._log.check_site(self.name)
         told = {"brief": self._log.keep(encode(self._brief)), "rows": self._cohort.sketch()}
         self.claim_once(
-            "announced", self._study, told, *_ONCE["announced"],
+            "announced", self._study, told, "one_brief", _ONE_BRIEF,
             lambda: self._cohort.account(self._role.table),
             numbers=numbers_about_rows(self._brief),
         )  # fmt: skip
@@ -175,10 +165,11 @@ class TargetDesk(Desk):
         if self._role.progress:
             self.say(f"phase 1 of 3: {self._role.progress}")
         told = {"request": self._log.keep(encode(asked)), "reports": self._kept_of(reports)}
-        if more:
-            self._claim("searched", told, phase=_place_after(number))
-        else:
-            self._claim("chosen", told)
+        place = {"phase": _place_after(number)} if more else {}
+        self.claim_once(
+            "searched" if more else "chosen", {**self._study, **place}, told, "one_choice",
+            _ONE_CHOICE, fates=self._inbox.fates_now,
+        )  # fmt: skip
         questions = dict.fromkeys(self._role.asked, asked)
         if more:
             letter = self._ask(SEARCH, questions, self._left(number + 1))
@@ -203,8 +194,7 @@ class TargetDesk(Desk):
         self._inbox.miss(set(self._role.asked) - set(models))
         examinations = self._role.mix(models)
         if examinations:
-            told = {"models": self._kept_of(models), "examinations": self._kept(examinations)}
-            self._claim("mixed", told)
+            self._claim_mixture("mixed", {"models": models}, examinations)
         return self._ask("examine", examinations, self._log.find("mixed again", **self._study))
 
     def mix_again(self, replies: Mapping[str, Reply]) -> _Letter:
@@ -215,9 +205,17 @@ class TargetDesk(Desk):
         if not examinations:
             return {}
         self.say("phase 3 of 3: mixing again, without models that were found useless")
-        told = {"found": self._kept_of(self._found), "examinations": self._kept(examinations)}
-        self._claim("mixed again", told)
+        self._claim_mixture("mixed again", {"found": self._found}, examinations)
         return self._ask("again", examinations)
+
+    def _claim_mixture(
+        self, step: str, came: Mapping[str, Mapping[str, Message]], asked: Mapping[str, Message]
+    ) -> None:
+        """Write down what led to a mixture, and the questions about it."""
+        told = {key: self._kept_of(answers) for key, answers in came.items()}
+        told["examinations"] = self._kept(asked)
+        why, fates = _ONE_MIXTURE[step], self._inbox.fates_now
+        self.claim_once(step, self._study, told, "one_mixture", why, fates=fates)
 
     def conclude(self, replies: Mapping[str, Reply]) -> Conclusion:
         """Make the promise, keep the result here, and say how it ended."""
@@ -309,11 +307,6 @@ class TargetDesk(Desk):
             return False
         last = self._log.message(lines[-1]["sha256"])
         return isinstance(last, Refusal) and last.waits
-
-    def _claim(self, step: str, told: Mapping[str, Any], **place: str) -> None:
-        """Write down the one question of a step, and what came before it."""
-        key = {**self._study, **place}
-        self.claim_once(step, key, told, *_ONCE[step], fates=self._inbox.fates_now)
 
     def _kept_of(self, answers: Mapping[str, Message]) -> dict[str, str]:
         """Digests of the answers that were not taken for none."""

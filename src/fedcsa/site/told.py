@@ -160,8 +160,9 @@ class Cohort:
                 now[line["agreed"]] = self._hashes_for(line)
             own = now[line["agreed"]]
             if own is not None:
-                changed = n_changed(then, own)
-                if not changed or changed < self._enough(max(len(then), len(own))):
+                changed, share = n_changed(then, own), self._site.policy.min_changed_share
+                enough = math.ceil(share * max(len(then), len(own)))
+                if not changed or changed < max(self._site.policy.min_changed_rows, enough):
                     yield line, changed
 
     def _hashes_for(self, line: Event) -> Hashes | None:
@@ -187,11 +188,6 @@ class Cohort:
 
     def _study_of(self, line: Event) -> Study:
         return AgreedStudy(self._log.payload(line["agreed"]).decode()).study
-
-    def _enough(self, n_rows: int) -> int:
-        """How many rows must differ for a new table."""
-        policy = self._site.policy
-        return max(policy.min_changed_rows, math.ceil(policy.min_changed_share * n_rows))
 
     @property
     def _salt(self) -> bytes:

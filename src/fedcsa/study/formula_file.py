@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedcsa.errors import StudyError, one_of, raise_all
+from fedcsa.errors import StudyError, one_of
 from fedcsa.models.given import FORMULA_LINKS, MAX_POWER, Formula, Term
 from fedcsa.study.toml import Section, format_toml, kind_of, parse_toml, read_text
 
@@ -68,8 +68,7 @@ def formula_of(document: Mapping[str, Any], where: str, text: str = "") -> Formu
     text : str
         Of the file, to find lines in.
     """
-    problems: list[str] = []
-    top = Section(document, where, problems)
+    top = Section(document, where)
     values = {key: top.take(key, "str", "") for key in ("title", "source")}
     link = top.take("link", "str", None)
     intercept = top.take("intercept", "float", 0.0)
@@ -84,46 +83,30 @@ def formula_of(document: Mapping[str, Any], where: str, text: str = "") -> Formu
         top.say("[terms] must have at least one term.")
     if not math.isfinite(intercept):
         top.say("'intercept' must be finite.")
-    found = [
-        term
-        for column, value in (terms or {}).items()
-        for term in _terms(column, value, _place(where, column, text), problems)
-    ]
-    totals = _risks(Section(risks, f"{where} [risks]", problems)) if risks is not None else ((), ())
-    raise_all(problems, StudyError)
-    return Formula(tuple(found), float(intercept), link or "identity", *totals, **values)
+    found: list[Term | None] = []
+    for column, value in (terms or {}).items():
+        place = f"{where}{_at_line(text, column)} [terms] {column!r}"
+        many = value if isinstance(value, list) else [value]
+        if not many:
+            top.problems.append(f"{place} must have at least one term.")
+        found += [_term(column, item, place, top.problems) for item in many]
+    totals: tuple[tuple[float, ...], tuple[float, ...]] = (), ()
+    if risks is not None:
+        totals = _risks(Section(risks, f"{where} [risks]", top.problems))
+    top.end()
+    sound = tuple(term for term in found if term is not None)
+    return Formula(sound, float(intercept), link or "identity", *totals, **values)
 
 
-def _place(where: str, column: str, text: str) -> str:
-    """How sentences about a term begin: with its line, if the text is known."""
-    line = line_of(text, column)
-    return f"{where}{f' line {line},' if line else ''} [terms] {column!r}"
+def _at_line(text: str, key: str) -> str:
+    r"""On which line of TOML `key` is set, in words; "" if it is not found.
 
-
-def line_of(text: str, key: str) -> int:
-    r"""The number of the line on which `key` is set, 0 if it is not found.
-
-    Parameters
-    ----------
-    text : str
-        TOML.
-    key : str
-
-    Examples
-    --------
-    >>> line_of("[terms]\nage = 1", "age")
-    2
+    >>> _at_line("[terms]\nage = 1", "age")
+    ' line 2,'
     """
     begins = re.compile(rf"""\s*(["']?){re.escape(key)}\1\s*=""")
-    return next((k for k, line in enumerate(text.splitlines(), 1) if begins.match(line)), 0)
-
-
-def _terms(column: str, value: Any, where: str, problems: list[str]) -> list[Term]:
-    """The terms of one column: a coefficient, a table, or a list of them."""
-    many = value if isinstance(value, list) else [value]
-    if not many:
-        problems.append(f"{where} must have at least one term.")
-    return [term for item in many if (term := _term(column, item, where, problems)) is not None]
+    lines = enumerate(text.splitlines(), 1)
+    return next((f" line {number}," for number, line in lines if begins.match(line)), "")
 
 
 def _term(column: str, value: Any, where: str, problems: list[str]) -> Term | None:

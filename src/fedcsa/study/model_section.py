@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcsa.data.coding import Columns
-from fedcsa.errors import ModelError, StudyError, gathered, raise_all, unknown
+from fedcsa.errors import ModelError, StudyError, gathered, unknown
 from fedcsa.models.description import GIVEN, RIDGE, WEIGHTED, given_description
 from fedcsa.models.given import for_columns, model_digest, read_file_model
 from fedcsa.models.portable import PortableModel
@@ -40,8 +40,7 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
     {'name': 'sklearn', 'estimator': {'class': 'sklearn.linear_model.Lasso',
                                       'parameters': {'alpha': 0.5}}}
     """
-    problems: list[str] = []
-    section = Section(model, "[model]", problems)
+    section = Section(model, "[model]")
     name = section.take("name", "str")
     if name == GIVEN:
         check_given_section(model)
@@ -49,7 +48,7 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
     if name == PIPELINE:
         steps = section.take("steps", "list")
         section.close()
-        estimator = _pipeline(steps or [], problems)
+        estimator = _pipeline(steps or [], section)
     elif isinstance(name, str) and "." in name:
         parameters = section.take("parameters", "Mapping[str, Any]", {})
         section.close()
@@ -60,10 +59,10 @@ def describe_model(model: Mapping[str, Any]) -> dict[str, Any]:
             full_name = "Otherwise write the full name of a scikit-learn class."
             section.say(f"{unknown('model', name, known)} {full_name}")
         section.take("intercept", "bool", True)
-        if not problems:
-            with gathered(problems, "[model] "):
+        if not section.problems:
+            with gathered(section.problems, "[model] "):
                 return model_description(model)
-    raise_all(problems, StudyError)
+    section.end()
     return {"name": "sklearn", "estimator": estimator}
 
 
@@ -75,32 +74,31 @@ def check_candidates_section(candidates: Any) -> None:
     candidates : mapping or sequence of mappings
         The section ``[candidates]``, or ``[[candidates]]``: a list of candidates, or of spaces.
     """
-    problems: list[str] = []
+    section = Section(candidates, "[candidates]")
     if is_space(candidates):
-        with gathered(problems, "[candidates] "):
+        with gathered(section.problems, "[candidates] "):
             described_space(candidates)
     elif isinstance(candidates, Mapping):
-        section = Section(candidates, "[candidates]", problems)
         for key, value in candidates.items():
             if isinstance(value, Mapping):
-                with gathered(problems, "[candidates] "):
+                with gathered(section.problems, "[candidates] "):
                     spread_points({key: value})
             else:
                 section.take(key, "list")
-    raise_all(problems, StudyError)
+    section.end()
 
 
-def _pipeline(steps: Sequence[Any], problems: list[str]) -> dict[str, Any]:
+def _pipeline(steps: Sequence[Any], model: Section) -> dict[str, Any]:
     described = []
     for position, step in enumerate(steps, start=1):
         where = f"[[model.steps]] number {position}"
-        section = Section(step if isinstance(step, dict) else {}, where, problems)
+        section = Section(step if isinstance(step, dict) else {}, where, model.problems)
         name, cls = section.take("name", "str"), section.take("class", "str")
         parameters = section.take("parameters", "Mapping[str, Any]", {})
         section.close()
         described.append({"tuple": [name, _estimator(cls, parameters)]})
     if not steps:
-        problems.append("[model] 'steps' must list at least one step.")
+        model.say("'steps' must list at least one step.")
     return {"class": "sklearn.pipeline.Pipeline", "parameters": {"steps": described}}
 
 
@@ -127,34 +125,27 @@ def is_given(model: Mapping[str, Any]) -> bool:
 
 def check_given_section(model: Mapping[str, Any]) -> None:
     """Raise a `StudyError`, a line a problem, unless the section gives a model in one way."""
-    problems: list[str] = []
-    section = Section(model, "[model]", problems)
+    section = Section(model, "[model]")
     section.take("name", "str")
     section.take("title", "str", "")
-    if isinstance(model.get("formula"), dict):
-        with gathered(problems):
+    written_out = isinstance(model.get("formula"), dict)
+    if written_out:
+        with gathered(section.problems):
             formula_of(model["formula"], "[model] formula:")
-    given = [way for way in WAYS if way in model]
     for way in ("file", "column", "sha256"):
         section.take(way, "str", "")
-    if not isinstance(model.get("formula"), dict):
-        section.take("formula", "str", "")
-    else:
-        section.take("formula", "Mapping[str, Any]", {})
+    section.take("formula", "Mapping[str, Any]" if written_out else "str", "")
     section.close()
-    if not given and "sha256" in model:
-        given = ["sha256"]
-    if len(given) != 1:
+    given = sum(way in model for way in WAYS)
+    if given > 1 or not (given or "sha256" in model):
         section.say(
             "A given model must be one of 'formula' (a path, or a table of its own), 'file' (a "
             "model that fedcsa convert wrote) and 'column' (predictions that every site has)."
         )
-    raise_all(problems, StudyError)
+    section.end()
 
 
-def with_files(
-    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
-) -> dict[str, Any]:
+def with_files(model: Mapping[str, Any], folder: Path, coding: Columns) -> dict[str, Any]:
     """The section with the formula in place of its path, and the digest of a file.
 
     So it says what is judged where the files are not.
@@ -165,8 +156,6 @@ def with_files(
     folder : Path
         What paths start from.
     coding : Columns
-    n_classes : int
-        Of the outcome; 0 for numbers.
     """
     found = dict(model)
     if isinstance(model.get("formula"), str):
@@ -174,35 +163,35 @@ def with_files(
         text = read_text(path, "formula", "Check the path.")
         formula = parse_formula(text, path.name)
         try:
-            formula.model(coding.columns, n_classes)
+            formula.model(coding.columns, coding.n_classes)
         except ModelError as error:
             raise StudyError(f"{path.name}: {error}") from None
         found["formula"] = parse_toml(text, path.name)
     elif "file" in model and "sha256" not in model:
-        told = model_of_section(model, folder, coding, n_classes)
+        told = model_of_section(model, folder, coding)
         assert told is not None  # noqa: S101 - there is a file
         found["sha256"] = model_digest(told)
     return found
 
 
 def model_of_section(
-    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
+    model: Mapping[str, Any], folder: Path, coding: Columns
 ) -> PortableModel | None:
     """The given model itself; None for a column, and where only its digest is known.
 
     Parameters
     ----------
-    model, folder, coding, n_classes
+    model, folder, coding
         As for `with_files`.
     """
     if "formula" in model:
-        section = with_files(model, folder, coding, n_classes)["formula"]
-        return formula_of(section, "[model] formula:").model(coding.columns, n_classes)
+        section = with_files(model, folder, coding)["formula"]
+        return formula_of(section, "[model] formula:").model(coding.columns, coding.n_classes)
     if "file" not in model:
         return None
     told = read_file_model(folder / model["file"])
-    if told.n_classes != n_classes:
-        wanted = f"{n_classes} classes" if n_classes else "a number"
+    if told.n_classes != coding.n_classes:
+        wanted = f"{coding.n_classes} classes" if coding.n_classes else "a number"
         raise ModelError(
             f"The given model does not predict the study's outcome, {wanted}. Check "
             "[outcome], and how the model was converted."
@@ -210,22 +199,20 @@ def model_of_section(
     return for_columns(told.model, told.columns, coding.columns)
 
 
-def describe_given(
-    model: Mapping[str, Any], folder: Path, coding: Columns, n_classes: int
-) -> dict[str, str]:
+def describe_given(model: Mapping[str, Any], folder: Path, coding: Columns) -> dict[str, str]:
     """What the plan says of the given model.
 
     Parameters
     ----------
-    model, folder, coding, n_classes
+    model, folder, coding
         As for `with_files`.
     """
     if "column" in model:
         return given_description(model.get("title", ""), column=model["column"])
-    section = with_files(model, folder, coding, n_classes)
+    section = with_files(model, folder, coding)
     title = model.get("title") or section.get("formula", {}).get("title", "")
     if "formula" in section:
-        found = model_of_section(section, folder, coding, n_classes)
+        found = model_of_section(section, folder, coding)
         assert found is not None  # noqa: S101 - a formula is a model
         return given_description(title, sha256=model_digest(found))
     return given_description(title, sha256=section["sha256"])
@@ -243,8 +230,7 @@ def with_model(study: Study, path: Path) -> Study:
     way = "formula" if path.suffix.lower() == ".toml" else "file"
     section = {"name": GIVEN, way: str(path.absolute())}
     changed = replace(study, model=section, candidates=None, target_predictions="")
-    about = changed.folder, changed.coding, len(changed.outcome.levels)
-    return replace(changed, model=with_files(section, *about))
+    return replace(changed, model=with_files(section, changed.folder, changed.coding))
 
 
 def agreed_text(path: str | Path) -> str:

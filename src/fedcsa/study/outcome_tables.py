@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.data.cells import Cells, numbered_rows
-from fedcsa.data.coding import Columns, no_rows
-from fedcsa.data.columns import Feature, Outcome, require_columns, sentence_start
+from fedcsa.data.coding import Columns, no_rows, numbers_of
+from fedcsa.data.columns import Outcome, require_columns, sentence_start
 from fedcsa.data.tables import Where, open_table, words_of
-from fedcsa.errors import DataError
+from fedcsa.errors import DataError, raise_all
 from fedcsa.outcomes import check_once, id_keys
 
 if TYPE_CHECKING:
@@ -85,29 +85,18 @@ def read_target_rows(columns: Columns, where: Where) -> NamedRows:
     where : str, Path or mapping
         As for `open_table`.
     """
-    words, coding, given = words_of(where), _coding(columns), columns.predictions
-    opened = open_table(where)
-    present = opened.columns()
-    key = coding.id or ROW_NUMBER
-    names = list(dict.fromkeys([*coding.needed(with_outcome=False), *filter(None, [given])]))
+    words, opened, key = words_of(where), open_table(where), columns.id or ROW_NUMBER
+    present, names = opened.columns(), _features(columns)
     held = [key] if key in present else []
-    require_columns(present, [*([coding.id] if coding.id else []), *names], words)
+    require_columns(present, [*filter(None, [columns.id]), *names], words)
     group = columns.group if columns.group in present else ""
     table = opened.read([*dict.fromkeys([*held, *filter(None, [group]), *names])])
     if not table.num_rows:
         raise no_rows(words)
     if not held:
         table = table.add_column(0, ROW_NUMBER, [np.arange(1, table.num_rows + 1)])
-    X, _ = coding.encode(table, words, with_outcome=False)
-    predicted = _numbers(table, given, words, columns) if given else None
-    return NamedRows(
-        table,
-        X,
-        id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values),
-        predicted,
-        key,
-        group,
-    )
+    X, predicted = _encoded(table, words, columns)
+    return NamedRows(table, X, _keys(table, words, columns), predicted, key, group)
 
 
 def read_labelled(
@@ -148,22 +137,22 @@ def _labelled(columns: Columns, where: Where, rows: NamedRows | None) -> Labelle
     where : str, Path or mapping
     rows : NamedRows or None
     """
-    words, coding, given = words_of(where), _coding(columns), columns.predictions
-    opened = open_table(where)
-    present = opened.columns()
-    key = coding.id or ROW_NUMBER
-    features = [*coding.needed(with_outcome=False), *filter(None, [given])]
+    words, opened, key = words_of(where), open_table(where), columns.id or ROW_NUMBER
+    present, features = opened.columns(), _features(columns)
     named = key in present
     if rows is not None and not named:
-        raise _no_ids(words, key)
+        raise DataError(
+            f"{sentence_start(words)} must have the column {key!r} to be joined with the target's "
+            "rows. Add it, or leave out --rows and give the features beside the outcomes."
+        )
     if rows is None and named and not set(features) & set(present):
         raise DataError(
             f"{sentence_start(words)} names rows, but has none of the study's features. "
             "Name the table of the target's rows: --rows ROWS."
         )
-    own = features if rows is None else []
-    require_columns(present, [*own, outcome_of(columns).name], words)
-    table = opened.read([*([key] if named else []), *dict.fromkeys(own), outcome_of(columns).name])
+    own, outcome = features if rows is None else [], outcome_of(columns)
+    require_columns(present, [*own, outcome.name], words)
+    table = opened.read([*([key] if named else []), *dict.fromkeys(own), outcome.name])
     if not table.num_rows:
         raise no_rows(words)
     y = _outcomes(table, words, columns)
@@ -171,26 +160,47 @@ def _labelled(columns: Columns, where: Where, rows: NamedRows | None) -> Labelle
     if not come.any():
         raise DataError(
             f"{sentence_start(words)} must hold at least one outcome; column "
-            f"{outcome_of(columns).name!r} is empty. Fill in what is known."
+            f"{outcome.name!r} is empty. Fill in what is known."
         )
-    keys = (
-        id_keys(table.column(key), f"Column {key!r} of {words}", coding.missing_values)
-        if named
-        else None
-    )
+    keys = _keys(table, words, columns) if named else None
     if rows is not None and keys is not None:
         at = _places(keys, rows.keys, words, come)
         X, predicted = rows.X[at], None if rows.predicted is None else rows.predicted[at]
     else:
-        X, _ = coding.encode(table, words, with_outcome=False)
-        predicted = _numbers(table, given, words, columns) if given else None
+        X, predicted = _encoded(table, words, columns)
     return LabelledRows(
         X[come],
-        outcome_of(columns).labelled(y[come]),
+        outcome.labelled(y[come]),
         None if keys is None else keys[come],
         None if predicted is None else predicted[come],
         int((~come).sum()),
     )
+
+
+def _features(columns: Columns) -> list[str]:
+    """The table's columns of features and of predictions; a target need not have a group."""
+    return [*columns.needed(with_outcome=False), *filter(None, [columns.predictions])]
+
+
+def _encoded(table: pa.Table, words: str, columns: Columns) -> tuple[Array, Array | None]:
+    """The matrix of the features, and the predictions if the columns have some.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    words : str
+        Whose table it is.
+    columns : Columns
+    """
+    X, _ = columns.encode(table, words, with_outcome=False)
+    column, spellings = columns.predictions, columns.missing_values
+    return X, numbers_of(table, column, words, spellings) if column else None
+
+
+def _keys(table: pa.Table, words: str, columns: Columns) -> Array:
+    """Hashes of the ids, or of the numbers of the rows."""
+    key = columns.id or ROW_NUMBER
+    return id_keys(table.column(key), f"Column {key!r} of {words}", columns.missing_values)
 
 
 def outcome_of(columns: Columns) -> Outcome:
@@ -203,27 +213,6 @@ def outcome_of(columns: Columns) -> Outcome:
     return columns.outcome
 
 
-def _coding(columns: Columns) -> Columns:
-    """The same without a group, which a target need not have."""
-    features = tuple(feature for feature in columns.features if feature.kind != "group")
-    return replace(columns, features=features, predictions="")
-
-
-def _numbers(table: pa.Table, column: str, words: str, columns: Columns) -> Array:
-    """One column of numbers.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    column : str
-    words : str
-        Whose table it is.
-    columns : Columns
-    """
-    coding = Columns((Feature(column),), None, columns.missing_values)
-    return coding.encode(table.select([column]), words, with_outcome=False)[0][:, 0]
-
-
 def _outcomes(table: pa.Table, words: str, columns: Columns) -> Array:
     """Outcomes, NaN where one is still to come.
 
@@ -233,13 +222,11 @@ def _outcomes(table: pa.Table, words: str, columns: Columns) -> Array:
     words : str
     columns : Columns
     """
-    problems: list[str] = []
     outcome = outcome_of(columns)
-    name = outcome.name
-    what = f"Outcome {name!r} of {words}"
-    y = outcome.read(Cells(table.column(name), what, problems, columns.missing_values))
-    if problems:
-        raise DataError("\n".join(problems))
+    what, problems = f"Outcome {outcome.name!r} of {words}", list[str]()
+    cells = Cells(table.column(outcome.name), what, problems, columns.missing_values)
+    y = outcome.read(cells)
+    raise_all(problems, DataError)
     return y
 
 
@@ -264,10 +251,3 @@ def _places(keys: Array, of: Array, words: str, come: NDArray[np.bool_]) -> NDAr
             "(leading zeros?), or leave those rows out."
         )
     return at
-
-
-def _no_ids(words: str, key: str) -> DataError:
-    return DataError(
-        f"{sentence_start(words)} must have the column {key!r} to be joined with the target's "
-        "rows. Add it, or leave out --rows and give the features beside the outcomes."
-    )

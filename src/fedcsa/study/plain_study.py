@@ -54,13 +54,10 @@ def unused_if_sound(path: Path) -> tuple[str, ...] | None:
         return None
 
 
-class _NotPlainError(ValueError):
-    """Something that is not of the narrow class."""
-
-
 def _need(plain: object) -> None:
+    """Raise a `ValueError` at something that is not of the narrow class."""
     if not plain:
-        raise _NotPlainError
+        raise ValueError
 
 
 def _unused(path: Path) -> tuple[str, ...]:
@@ -83,17 +80,14 @@ def _unused(path: Path) -> tuple[str, ...]:
     for table in paths:
         names, columns = _read(table, [*features, outcome])
         every |= dict.fromkeys(names)
-        _need(all(_is_near(*pair) for pair in zip(columns[:-1], target, strict=True)))
+        # Nobody could think that a column is in another unit than the target's.
+        for own, its in zip(columns[:-1], target, strict=True):
+            _need(abs(own.mean - its.mean) <= _NEAR * min(own.sd, its.sd))
     return tuple(name for name in every | dict.fromkeys(header) if name not in {*features, outcome})
 
 
 def _are_names(texts: Iterable[Any]) -> bool:
     return all(isinstance(text, str) and _NAME.fullmatch(text) for text in texts)
-
-
-def _is_near(column: _Column, target: _Column) -> bool:
-    """Whether nobody could think that a column is in another unit than the target's."""
-    return abs(column.mean - target.mean) <= _NEAR * min(column.sd, target.sd)
 
 
 def _path(folder: Path, table: Any) -> Path:

@@ -14,7 +14,7 @@ from fedcsa.core.batches import Batches
 from fedcsa.core.folds import dealt_labels, generator_for
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.core.table import Table1
-from fedcsa.data.coding import Columns, read_predictions
+from fedcsa.data.coding import Columns, numbers_of
 from fedcsa.data.columns import Feature, Outcome, alone_with_classes
 from fedcsa.data.streams import DecodedOnce, RowStream, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
@@ -146,8 +146,7 @@ class Study:
             study = cls(**values, folder=Path(folder))
             if not is_given(study.model):
                 return study
-            about = study.folder, study.coding, len(study.outcome.levels)
-            return replace(study, model=with_files(study.model, *about))
+            return replace(study, model=with_files(study.model, study.folder, study.coding))
         except ParameterError as error:
             raise StudyError(f"{origin}: {error}") from None
 
@@ -181,7 +180,7 @@ class Study:
         coding = self.coding
         model = describe_model(self.model)
         if is_given(self.model):
-            model = describe_given(self.model, self.folder, coding, len(self.outcome.levels))
+            model = describe_given(self.model, self.folder, coding)
         plan = make_plan(
             model,
             self.candidates,
@@ -258,12 +257,12 @@ class Study:
         if not is_given(self.model):
             return None
         if "column" not in self.model:
-            n_classes = len(self.outcome.levels)
-            return model_of_section(self.model, self.folder, self.coding, n_classes)
+            return model_of_section(self.model, self.folder, self.coding)
         if not self.target or not self.target_predictions:
             return None
         column = self.target_predictions
-        return read_predictions(self._target_table(), column, self.missing_values)
+        table = self._target_table().read([column])
+        return numbers_of(table, column, "the target", self.missing_values)
 
     def stream_source(self, name: str) -> Batches:
         """Rows and outcomes of the source `name` in batches, read anew for every pass.

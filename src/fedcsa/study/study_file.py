@@ -38,10 +38,9 @@ def read_study(text: str, origin: str) -> dict[str, Any]:
         With one line for every unknown key and every value of the wrong type. The values of
         options are judged by the plan.
     """
-    problems: list[str] = []
     document = parse_toml(text, origin)
     options = {name: document.pop(name) for name in OPTIONS if name in document}
-    top = Section(document, f"{origin}:", problems, OPTIONS)
+    top = Section(document, f"{origin}:", known=OPTIONS)
     values: dict[str, Any] = {
         "name": top.take("name", "str"),
         "missing_values": top.take("missing_values", "tuple[str, ...]", []),
@@ -55,16 +54,18 @@ def read_study(text: str, origin: str) -> dict[str, Any]:
     top.close()
     for key, check in _CHECKED.items():
         if values[key] is not None:
-            with gathered(problems, f"{origin}: "):
+            with gathered(top.problems, f"{origin}: "):
                 check(values[key])
     for key, section in read.items():
         if section is not None:
-            with gathered(problems, f"{origin}: "):
+            with gathered(top.problems, f"{origin}: [{key}] "):
                 values |= _READ[key](section)
-    if problems:  # then the plan will not get to judge them
-        wrong = (OPTIONS[name].problem(name, value) for name, value in options.items())
-        problems += [f"{origin}: {problem}" for problem in wrong if problem]
-    raise_all(problems, StudyError)
+    if top.problems:  # then the plan will not get to judge them
+        for name, value in options.items():
+            problem = OPTIONS[name].problem(name, value)
+            if problem:
+                top.say(str(problem))
+    top.end()
     return values
 
 
@@ -92,23 +93,17 @@ def write_study(values: Mapping[str, Any]) -> str:
 
 
 def _read_features(section: Mapping[str, Any]) -> dict[str, Any]:
-    problems: list[str] = []
-    with gathered(problems, "[features] "):
-        return {"features": Columns(section).features}
-    raise StudyError("\n".join(problems))
+    return {"features": Columns(section).features}
 
 
 def _read_outcome(values: Mapping[str, Any]) -> dict[str, Any]:
-    problems: list[str] = []
-    section = Section(values, "[outcome]", problems)
+    section = Section(values)
     name, levels = section.take("name", "str"), section.take("levels", "list", None)
     section.close()
     if levels == []:
         section.say("'levels' must be two or more, or left out for a number.")
-    if not problems:
-        with gathered(problems, "[outcome] "):
-            return {"outcome": Outcome(name, tuple(levels or ()))}
-    raise StudyError("\n".join(problems))
+    section.end()
+    return {"outcome": Outcome(name, tuple(levels or ()))}
 
 
 def _given(record: Any) -> dict[str, Any]:
@@ -123,8 +118,7 @@ def _given(record: Any) -> dict[str, Any]:
 
 def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     """Where the target's rows are, or the Table 1 that stands for them; one of them is empty."""
-    problems: list[str] = []
-    section = Section(values, "[target]", problems)
+    section = Section(values)
     table1 = section.take("table1", "str", "")
     rows: SourceTable = ""
     if {"table", "database", "query"} & set(values):
@@ -132,7 +126,7 @@ def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     else:
         for key in _PLACE:
             section.take(key, "str", "")
-    if not problems and bool(rows) == bool(table1):
+    if not section.problems and bool(rows) == bool(table1):
         section.say(
             "must have 'table', its rows (or 'database' and 'query'), or 'table1', a Table 1 "
             "instead, and not both."
@@ -141,7 +135,7 @@ def _read_target(values: Mapping[str, Any]) -> dict[str, Any]:
     if predictions and table1:
         section.say("must leave out 'predictions' beside 'table1', which has no rows to predict.")
     section.close()
-    raise_all(problems, StudyError)
+    section.end()
     return {"target": rows, "table1": table1, "target_predictions": predictions}
 
 
@@ -196,14 +190,13 @@ def build_policy(rules: Mapping[str, Any]) -> Policy:
         The section ``[policy]``: ``preset``, ``"open"`` unless told, and fields of `Policy`
         to change. Where a field may be None, the text ``"none"`` says so.
     """
-    problems: list[str] = []
-    section = Section(rules, "[policy]", problems)
+    section = Section(rules, "[policy]")
     preset = section.take("preset", "str", "open")
     changes = section.take_fields(Policy)
     section.close()
     if preset not in ("open", "site"):
         section.say(str(one_of("preset", ("open", "site"), preset)))
-    raise_all(problems, StudyError)
+    section.end()
     try:
         return dataclasses.replace(Policy() if preset == "site" else Policy.open(), **changes)
     except ParameterError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcsa.errors import StudyError, unknown
+from fedcsa.errors import StudyError, raise_all, unknown
 
 _LINE = re.compile(r"at line (\d+), column \d+")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -59,7 +59,7 @@ class Section:
     values : mapping
     where : str
         Begins every sentence: ``"study.toml:"``, ``"study.toml: [model]"``.
-    problems : list of str
+    problems : list of str, optional
     known : collection of str
         Keys that somebody else takes.
     """
@@ -67,18 +67,18 @@ class Section:
     def __init__(
         self,
         values: Mapping[str, Any],
-        where: str,
-        problems: list[str],
+        where: str = "",
+        problems: list[str] | None = None,
         known: Collection[str] = (),
     ) -> None:
         self._values = values
         self._where = where
-        self._problems = problems
+        self.problems = [] if problems is None else problems
         self._known: dict[str, None] = dict.fromkeys(known)
 
     def say(self, text: str) -> None:
         """Add a problem of this section."""
-        self._problems.append(f"{self._where} {text}")
+        self.problems.append(f"{self._where} {text}".lstrip())
 
     def take(self, key: str, rule: str, default: Any = REQUIRED) -> Any:
         """The value of `key` if it keeps `rule`, else `default`.
@@ -128,6 +128,10 @@ class Section:
         for key in self._values:
             if key not in self._known:
                 self.say(unknown("key", key, self._known))
+
+    def end(self) -> None:
+        """Raise a `StudyError` with a line a problem, if there are any."""
+        raise_all(self.problems, StudyError)
 
 
 def read_text(path: str | Path, what: str, advice: str) -> str:
