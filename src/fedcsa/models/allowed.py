@@ -24,11 +24,7 @@ from fedcsa.models.description import FUNCTIONS, LINEAR, RATIO_POWER, build, fun
 from fedcsa.models.inputs import Inputs, inputs_of
 from fedcsa.models.settling import fills_nan, settle_columns
 from fedcsa.models.steps import MAX_DEGREE, width_of
-from fedcsa.models.transformers import (
-    CELL_SCALERS,
-    MEAN_SCALERS,
-    NoFormatError,
-)
+from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS, NoFormatError
 
 #: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
 _CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")
@@ -37,13 +33,10 @@ _LEAST_SHARE = 0.5
 #: Scikit-learn's own; towards 1 the fit passes through as many rows as it has coefficients.
 _LEAST_EPSILON = 1.35
 #: By the package of an estimator that is not allowed: the nearest that is, for numbers, classes.
-_NEAREST = {
-    "linear_model": ("Ridge", "LogisticRegression"),
-    "cross_decomposition": ("Ridge", "LogisticRegression"),
-    "dummy": ("Ridge", "LogisticRegression"),
-    "discriminant_analysis": ("Ridge", "LogisticRegression"),
-    "naive_bayes": ("Ridge", "LogisticRegression"),
-}
+_NEAREST = dict.fromkeys(
+    ("linear_model", "cross_decomposition", "dummy", "discriminant_analysis", "naive_bayes"),
+    ("Ridge", "LogisticRegression"),
+)
 _NEAREST_ELSE = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
 #: The same for transformers, by their name or the package.
 _INSTEAD = {
@@ -153,19 +146,39 @@ def _objection(estimator: Any, inputs: Inputs | None) -> str:
     name = sklearn_name(final)
     if name in TREES:
         if not all(_is_made_of(step, _BEFORE_TREES) for step in transformers):
-            return (
-                f"{name} may leave only behind imputers and encoders: trees need no scaling. "
-                f"Use {name} without other steps instead"
-            )
+            rule = "behind imputers and encoders: trees need no scaling"
+            return _only(name, rule, f"Use {name} without other steps")
         return _tree_objection(final, name) or _first(transformers, inputs)
     if name not in LINEAR_REGRESSORS and name not in LINEAR_CLASSIFIERS:
-        package = _package(final)
-        nearest = _NEAREST.get(package, _NEAREST_ELSE)[int(_is_classifier(final))]
-        return (
-            f"{type(final).__name__} has no format in which it may leave a site. "
-            f"Use {nearest} instead"
-        )
+        nearest = _NEAREST.get(_package(final), _NEAREST_ELSE)[int(_is_classifier(final))]
+        return _never(final, nearest)
     return _linear_objection(final, name) or _first(transformers, inputs)
+
+
+def _only(name: str, rule: str, instead: str) -> str:
+    """The objection to an estimator that may leave under a rule.
+
+    Parameters
+    ----------
+    name : str
+    rule : str
+    instead : str
+        What to do.
+    """
+    return f"{name} may leave only {rule}. {instead} instead"
+
+
+def _never(step: Any, instead: str) -> str:
+    """The objection to an estimator that may not leave at all.
+
+    Parameters
+    ----------
+    step : estimator
+    instead : str
+        The nearest that may.
+    """
+    name = type(step).__name__
+    return f"{name} has no format in which it may leave a site. Use {instead} instead"
 
 
 def _unheld(estimator: Any, inputs: Inputs | None) -> str:
@@ -200,9 +213,9 @@ def _linear_objection(estimator: Any, name: str) -> str:
         Of its class.
     """
     if name == "HuberRegressor" and not estimator.epsilon >= _LEAST_EPSILON:
-        return f"{name} may leave only with epsilon={_LEAST_EPSILON} or more. Set that instead"
+        return _only(name, f"with epsilon={_LEAST_EPSILON} or more", "Set that")
     if not getattr(estimator, "refit", True):  # else it is of folds, which may be of few rows
-        return f"{name} may leave only fitted to all rows. Use refit=True instead"
+        return _only(name, "fitted to all rows", "Use refit=True")
     return ""
 
 
@@ -300,10 +313,8 @@ def _step_objection(step: Any, inputs: Inputs | None, *, foldable: bool) -> str:
     elif name in _STEP_RULES:
         holds = _STEP_RULES[name][0](step)
     else:
-        instead = _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE)
-        kind = type(step).__name__
-        return f"{kind} has no format in which it may leave a site. Use {instead} instead"
-    return "" if holds else f"{name} may leave only with {_STEP_RULES[name][1]}. Set that instead"
+        return _never(step, _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE))
+    return "" if holds else _only(name, f"with {_STEP_RULES[name][1]}", "Set that")
 
 
 def _branches_objection(step: Any, name: str, inputs: Inputs | None, *, foldable: bool) -> str:
@@ -318,17 +329,12 @@ def _branches_objection(step: Any, name: str, inputs: Inputs | None, *, foldable
     foldable : bool
     """
     if not isinstance(getattr(step, "remainder", "drop"), str):
-        return (
-            "ColumnTransformer may leave only with remainder='drop' or 'passthrough'. "
-            "Set that instead"
-        )
+        return _only(name, "with remainder='drop' or 'passthrough'", "Set that")
     if step.transformer_weights:
-        return f"{name} may leave only with transformer_weights=None. Set that instead"
+        return _only(name, "with transformer_weights=None", "Set that")
     chosen = [columns for _, _, columns in getattr(step, "transformers", ())]
     if inputs is None and not all(map(_are_positions, chosen)):
-        return (
-            "ColumnTransformer may leave only with columns given by their numbers. Set that instead"
-        )
+        return _only(name, "with columns given by their numbers", "Set that")
     held = _held(step, name)
     reasons = (_step_objection(inner, inputs, foldable=foldable) for inner in held)
     return next((reason for reason in reasons if reason), "")
@@ -351,11 +357,11 @@ def _are_lists_of_numbers(values: Any) -> bool:
     return numbers and all(bool(np.isfinite(item).all()) for item in lists)
 
 
-def _one_hot_holds(step: Any) -> bool:
-    plain = step.min_frequency is None and step.max_categories is None
-    drop = step.drop is None or (isinstance(step.drop, str) and step.drop in ("first", "if_binary"))
-    known = step.handle_unknown in ("error", "ignore")
-    return plain and drop and known and _are_lists_of_numbers(step.categories)
+def _is_plain(encoder: Any) -> bool:
+    """Whether an encoder joins no levels, and drops none or by a rule."""
+    drop = getattr(encoder, "drop", None)
+    by_rule = drop is None or (isinstance(drop, str) and drop in ("first", "if_binary"))
+    return by_rule and encoder.min_frequency is None and encoder.max_categories is None
 
 
 def _texts_hold(step: Any) -> bool:
@@ -366,10 +372,7 @@ def _texts_hold(step: Any) -> bool:
         own and (all(isinstance(level, str) for level in own) or _are_lists_of_numbers([own]))
         for own in texts
     )
-    drop = getattr(step, "drop", None)
-    plain = step.min_frequency is None and step.max_categories is None
-    by_rule = drop is None or (isinstance(drop, str) and drop in ("first", "if_binary"))
-    return bool(lists) and known and plain and by_rule
+    return bool(lists) and known and _is_plain(step)
 
 
 def _spline_holds(step: Any) -> bool:
@@ -386,14 +389,17 @@ _STEP_RULES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
         "missing_values=nan, and of texts add_indicator=False",
     ),
     "OneHotEncoder": (
-        _one_hot_holds,
+        lambda step: (
+            _is_plain(step)
+            and step.handle_unknown in ("error", "ignore")
+            and _are_lists_of_numbers(step.categories)
+        ),
         f"{_AGREED_LEVELS}, drop by rule, unknown levels an error or ignored",
     ),
     "OrdinalEncoder": (
         lambda step: (
             step.handle_unknown == "error"
-            and step.min_frequency is None
-            and step.max_categories is None
+            and _is_plain(step)
             and _are_lists_of_numbers(step.categories)
         ),
         f"{_AGREED_LEVELS}, unknown levels an error",
@@ -429,23 +435,17 @@ def _tree_objection(estimator: Any, name: str) -> str:
         Of its class.
     """
     if name in AVERAGED_TREES and estimator.criterion not in _CRITERIA:
-        return f"{name} may leave only with leaves of means. Use criterion='squared_error' instead"
-    losses = ("log_loss", *BOOSTING_LINKS)
-    if name in BOOSTED_TREES and estimator.loss not in losses:
-        classes = name.endswith("Classifier")
-        usual = "log_loss" if classes else "squared_error"
-        return f"{name} may leave only with leaves of means. Use loss={usual!r} instead"
+        return _only(name, "with leaves of means", "Use criterion='squared_error'")
+    if name in BOOSTED_TREES and estimator.loss not in ("log_loss", *BOOSTING_LINKS):
+        usual = "log_loss" if name.endswith("Classifier") else "squared_error"
+        return _only(name, "with leaves of means", f"Use loss={usual!r}")
     if getattr(estimator, "init", None) not in (None, "zero"):
-        return (
-            f"{name} may leave only without a model of its own to begin with. Use init=None instead"
-        )
+        return _only(name, "without a model of its own to begin with", "Use init=None")
     few = _fits_few_rows(estimator)
     if few:
-        return f"{name} may leave only with trees of half of the rows or more. Change {few} instead"
+        return _only(name, "with trees of half of the rows or more", f"Change {few}")
     if getattr(estimator, "categorical_features", None) not in (None, "from_dtype"):
-        return (
-            f"{name} may leave only with splits of numbers. Use categorical_features=None instead"
-        )
+        return _only(name, "with splits of numbers", "Use categorical_features=None")
     return ""
 
 

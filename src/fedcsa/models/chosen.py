@@ -145,6 +145,11 @@ def check_named(estimator: Any, columns: Seen) -> None:
     """
     if [column.name for column in columns] == [f"x{k}" for k in range(len(columns))]:
         return
+    _refuse_places(estimator)
+
+
+def _refuse_places(estimator: Any) -> None:
+    """Raise a `ModelError` if a ColumnTransformer that gets the frame itself chooses by place."""
     for step in _first_steps(estimator):
         for name, _, chosen in step.transformers:
             if _is_by_place(chosen):
@@ -220,10 +225,7 @@ def _refuse_later_places(estimator: Any) -> None:
     if sklearn_name(first) == "ColumnTransformer" and is_drop(first.remainder):
         return  # whose own order it is
     for step in later:
-        for one in _first_steps(step):
-            for branch, _, chosen in one.transformers:
-                if _is_by_place(chosen):
-                    raise _by_place(branch)
+        _refuse_places(step)
 
 
 def _name_columns(estimator: Any, frames: Frames, names: list[str] | None, by_place: bool) -> None:

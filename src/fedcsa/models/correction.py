@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -57,19 +57,14 @@ class Correction:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """A correction out of plain values."""
         try:
-            found = cls(
-                float(content["intercept"]),
-                float(content["slope"]),
-                tuple(float(value) for value in content["coefficients"]),
-            )
+            intercept, slope = float(content["intercept"]), float(content["slope"])
+            coefficients = tuple(map(float, content["coefficients"]))
         except (KeyError, TypeError, ValueError):
-            found = None
-        if (
-            found is None
-            or not np.isfinite([found.intercept, found.slope, *found.coefficients]).all()
-        ):
+            intercept = slope = np.nan
+            coefficients = ()
+        if not np.isfinite([intercept, slope, *coefficients]).all():
             raise ModelError("A correction must hold finite numbers. Run fedcsa update again.")
-        return found
+        return cls(intercept, slope, coefficients)
 
 
 def log_odds(output: Array) -> Array:

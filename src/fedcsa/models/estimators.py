@@ -343,7 +343,7 @@ def check_takes_empty(model: SklearnModel, candidates: Sequence[Candidate]) -> N
     inputs = model.inputs
     if inputs is None or not inputs.missing:
         return
-    y = np.arange(ROWS) % max(model.n_classes, ROWS if not model.n_classes else 1)
+    y = np.arange(ROWS) % (model.n_classes or ROWS)
     for candidate in _unlike(candidates):
         fits = []
         for share in (0.0, EMPTY_SHARE):

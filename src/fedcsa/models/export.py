@@ -80,7 +80,7 @@ def estimator_of_lines(
         Labels of the outcome; empty for a number.
     """
     from sklearn.ensemble import VotingClassifier
-    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.linear_model import LinearRegression
     from sklearn.preprocessing import LabelEncoder
 
     names = np.asarray(features, dtype=object)
@@ -90,10 +90,8 @@ def estimator_of_lines(
         return _fitted(LinearRegression(), names, coef_=slopes, intercept_=formula.intercept)
     labels = np.asarray(classes)
     if len(lines) == 1:
-        return _logistic(LogisticRegression(), lines[0], names, labels)
-    members = [
-        _logistic(LogisticRegression(), line, names, np.arange(len(labels))) for line in lines
-    ]
+        return _logistic(lines[0], names, labels)
+    members = [_logistic(line, names, np.arange(len(labels))) for line in lines]
     named = [(f"source-{k + 1}", member) for k, member in enumerate(members)]
     voting = VotingClassifier(named, voting="soft", weights=weights.tolist())
     coder = LabelEncoder()
@@ -101,23 +99,20 @@ def estimator_of_lines(
     return _fitted(voting, names, estimators_=members, le_=coder, classes_=labels)
 
 
-def _logistic(empty: Any, line: LinearModel, names: Any, labels: Any) -> Any:
+def _logistic(line: LinearModel, names: Any, labels: Any) -> Any:
     """A fitted logistic regression.
 
     Parameters
     ----------
-    empty : LogisticRegression
     line : LinearModel
     names, labels : array
         Of the features, and of the classes.
     """
-    return _fitted(
-        empty,
-        names,
-        coef_=line.coefficients[None],
-        intercept_=np.array([line.intercept]),
-        classes_=labels,
-    )
+    from sklearn.linear_model import LogisticRegression
+
+    slopes, intercept = line.coefficients[None], np.array([line.intercept])
+    empty = LogisticRegression()
+    return _fitted(empty, names, coef_=slopes, intercept_=intercept, classes_=labels)
 
 
 def _fitted(estimator: Any, names: Any, **learnt: Any) -> Any:

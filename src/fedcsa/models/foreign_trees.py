@@ -240,23 +240,18 @@ def _lightgbm(text: str) -> _Read:
     about = _lines(head)
     words = about["objective"].split()
     link = _known_link(words[0], LIGHTGBM_LINKS)
-    if any(word == "sqrt" for word in words) or _sigmoid(words) != 1.0:
+    sigmoid = [float(word.partition(":")[2]) for word in words if word.startswith("sigmoid:")]
+    if "sqrt" in words or sigmoid not in ([], [1.0]):
         raise ModelError("LightGBM's options 'reg_sqrt' and 'sigmoid' cannot be converted.")
     n_classes = {"softmax": _count(about["num_class"]), "logistic": 2}.get(link, 0)
-    outputs = n_classes if link == "softmax" else 1
+    base = np.zeros(n_classes if link == "softmax" else 1)
     trees = [_lightgbm_tree(_lines(block)) for block in blocks]
     width = _count(about["max_feature_idx"]) + 1
-    base = np.zeros(outputs)
     combine = "mean" if "average_output" in head.split("\n") else "sum"
     if combine == "mean" and link != "identity":
         raise ModelError("LightGBM's random forests of classes cannot be converted.")
     model = joined_trees(trees, width, base, combine, link, n_classes)
     return model, about["feature_names"].split(), n_classes
-
-
-def _sigmoid(words: Sequence[str]) -> float:
-    told = [word.partition(":")[2] for word in words if word.startswith("sigmoid:")]
-    return float(told[0]) if told else 1.0
 
 
 def _lines(block: str) -> dict[str, str]:

@@ -116,7 +116,8 @@ class Input:
         if self.levels and not self.numbers:
             texts = np.array([*self.levels, np.nan], dtype=object)
             places = np.where(empty, len(self.levels), cells).astype(np.intp)
-            return pd.Series(texts[places], dtype=_text_type(pd))
+            # The type that pandas itself gives to a column of texts: "str" from version 3 on.
+            return pd.Series(texts[places], dtype=pd.Series(["text"]).dtype)
         if self.cells == "whole" and not self.missing:
             return pd.Series(cells.astype(np.int64))
         if self.cells == "truth" and np.isin(cells[~empty], (0.0, 1.0)).all():
@@ -268,11 +269,6 @@ def pandas() -> Any:
     except ImportError:
         what = "A pipeline that begins with a ColumnTransformer, an encoder or an imputer"
         raise MissingExtraError("pandas", "pipelines", what) from None
-
-
-def _text_type(pd: Any) -> Any:
-    """The type that pandas itself gives to a column of texts: "str" from version 3 on."""
-    return pd.Series(["text"]).dtype
 
 
 def begins_with_columns(estimator: Any) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import (
@@ -66,11 +65,13 @@ def _settle(step: Any, columns: Seen | None) -> Seen | None:
         return columns
     if name in ("ColumnTransformer", "FeatureUnion"):
         return _settle_branches(step, columns)
-    if name in ENCODERS and _is_auto(step, columns):
-        _check_order(step, columns)
-        step.set_params(categories=[_categories(column) for column in columns])
-    elif name in ENCODERS and not isinstance(step.categories, str):
+    if name in ENCODERS and not isinstance(step.categories, str):
         check_listed(step, step.categories, columns, extra=False)
+    elif name in ENCODERS and step.categories == "auto" and all(map(_agreed, columns)):
+        _check_order(step, columns)
+        # As scikit-learn would list them: sorted, an empty cell last.
+        lists = [[*_sorted(column), *([np.nan] if column.missing else [])] for column in columns]
+        step.set_params(categories=[np.array(own, dtype=object) for own in lists])
     try:
         return leaf(step, columns, fitted=False)[1]
     except (ModelError, IndexError, TypeError, ValueError):
@@ -102,16 +103,9 @@ def _settle_branches(step: Any, columns: Seen) -> Seen | None:
     return given
 
 
-def _is_auto(encoder: Any, columns: Seen) -> bool:
-    """Whether an encoder is to learn the levels of columns of which all were agreed.
-
-    Parameters
-    ----------
-    encoder : scikit-learn encoder
-    columns : tuple of Column
-    """
-    auto = isinstance(encoder.categories, str) and encoder.categories == "auto"
-    return auto and all(column.texts or column.numbers for column in columns)
+def _agreed(column: Column) -> tuple[Any, ...]:
+    """The agreed levels of a column."""
+    return column.texts or column.numbers
 
 
 def _check_order(encoder: Any, columns: Seen) -> None:
@@ -147,7 +141,7 @@ def check_listed(encoder: Any, categories: Any, columns: Seen, *, extra: bool) -
         list that was written for the study they rather are misspelt, and are refused.
     """
     for column, listed in zip(columns, categories, strict=False):
-        agreed: tuple[Any, ...] = column.texts or column.numbers
+        agreed = _agreed(column)
         own = {level for level in listed if level is not None and level == level}
         fits = set(agreed) & own if extra else own <= set(agreed)
         if agreed and not fits:
@@ -194,12 +188,6 @@ def _sorted(column: Column) -> list[Any]:
         return sorted(column.texts)
     cell = bool if column.cells == "truth" else int if column.cells == "whole" else float
     return [cell(number) for number in sorted(column.numbers)]
-
-
-def _categories(column: Column) -> NDArray[Any]:
-    """The levels of a column as scikit-learn would list them: sorted, an empty cell last."""
-    levels = _sorted(column)
-    return np.array([*levels, np.nan] if column.missing else levels, dtype=object)
 
 
 def _marked(step: Any, columns: Seen | None) -> Any:

@@ -152,6 +152,8 @@ def _numeric(transformer: Any, name: str, columns: tuple[int, ...], *, fitted: b
         All that come.
     fitted : bool
     """
+    from sklearn.base import clone
+
     width = len(columns)
     if name in MEAN_SCALERS | CELL_SCALERS:
         shift, scale = _affine(transformer, width) if fitted else (np.zeros(width), np.ones(width))
@@ -160,14 +162,14 @@ def _numeric(transformer: Any, name: str, columns: tuple[int, ...], *, fitted: b
         function = function_name(transformer.func)
         return None if transformer.func is None else Part(function, columns)
     if name == "PolynomialFeatures":
-        made = _clone(transformer).fit(np.zeros((1, width)))
+        made = clone(transformer).fit(np.zeros((1, width)))
         if made.n_output_features_ > MAX_COLUMNS:  # before they are listed
             raise ModelError(
                 f"PolynomialFeatures must give at most {MAX_COLUMNS} columns. Lower its degree."
             )
         return Part("powers", columns, {}, {"powers": made.powers_.astype(np.int32)})
     if name == "SplineTransformer":
-        bases = _clone(transformer).fit(np.zeros((2, width))).bsplines_
+        bases = clone(transformer).fit(np.zeros((2, width))).bsplines_
         words = {"degree": int(transformer.degree), "bias": bool(transformer.include_bias)}
         knots = np.array([base.t for base in bases], dtype=np.float64)
         return Part("spline", columns, words, {"knots": knots})
@@ -193,12 +195,6 @@ def _affine(scaler: Any, width: int) -> tuple[Array, Array]:
     return np.asarray(shift, dtype=np.float64) if asked else np.zeros(width), scale
 
 
-def _clone(transformer: Any) -> Any:
-    from sklearn.base import clone
-
-    return clone(transformer)
-
-
 # Imputers -------------------------------------------------------------------------------------
 
 
@@ -211,29 +207,26 @@ def _imputed(imputer: Any, columns: Seen, *, fitted: bool) -> tuple[Steps, Seen]
     columns : tuple of Column
     fitted : bool
     """
-    filled = tuple(replace(_bare(column), missing=False) for column in columns)
+    # Columns of an array: they have no name, and true and false are numbers.
+    given = [
+        replace(c, name="", missing=False, cells="" if c.cells == "truth" else c.cells)
+        for c in columns
+    ]
     if not any(column.missing for column in columns):
-        return (), filled
+        return (), tuple(given)
     if imputer.add_indicator:
         raise NoFormatError("SimpleImputer of texts gives flags. Use add_indicator=False instead")
-    parts, given = [], []
+    parts = [Part("keep", (place,)) for place in range(len(columns))]
     learnt = imputer.statistics_ if fitted else [None] * len(columns)
     for place, column in enumerate(columns):
-        part, after = Part("keep", (place,)), filled[place]
         if column.missing:
-            part, after = _filled(imputer, column, place, learnt[place])
-        parts.append(part)
-        given.append(replace(after, name="", missing=False))
+            parts[place], changes = _filled(imputer, column, place, learnt[place])
+            given[place] = replace(given[place], **changes)
     return (tuple(parts),), tuple(given)
 
 
-def _bare(column: Column) -> Column:
-    """A column of an array: it has no name, and true and false are numbers."""
-    return replace(column, name="", cells="" if column.cells == "truth" else column.cells)
-
-
-def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part, Column]:
-    """What fills the empty cells of one column, and the column afterwards.
+def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part, dict[str, Any]]:
+    """What fills the empty cells of one column, and what changes of it.
 
     Parameters
     ----------
@@ -245,7 +238,6 @@ def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part
         What the imputer has learnt of it; None if it is not fitted.
     """
     texts, numbers, strategy = column.texts, column.numbers, imputer.strategy
-    after = _bare(column)
     if strategy == "constant":
         value = imputer.fill_value
         if texts:
@@ -257,22 +249,21 @@ def _filled(imputer: Any, column: Column, place: int, learnt: Any) -> tuple[Part
         constant = 0.0 if value is None else float(value)
         numbers = numbers and tuple(sorted({*numbers, constant}))
         part = Part("constant", (place,), {}, {"constant": np.array([constant])})
-        return part, replace(after, texts=texts, numbers=numbers)
+        return part, {"texts": texts, "numbers": numbers}
     levels: Sequence[Any] = texts or numbers
     if levels and strategy == "most_frequent":
         chosen = list(levels).index(learnt) if learnt in levels else 0
         values = np.arange(float(len(texts))) if texts else np.array(numbers)
         sizes = np.array([len(levels)], np.int32)
         arrays = {"chosen": np.array([chosen], np.int32), "sizes": sizes, "levels": values}
-        return Part("mode", (place,), {}, arrays), after
+        return Part("mode", (place,), {}, arrays), {}
     if texts or strategy != "mean":
         raise NoFormatError(
             "SimpleImputer would carry a patient's value. Use strategy='mean' or 'constant', or "
             "of agreed levels 'most_frequent', instead"
         )
     value = 0.0 if learnt is None else float(learnt)
-    part = Part("fill", (place,), {}, {"fill": np.array([value])})
-    return part, replace(after, numbers=())
+    return Part("fill", (place,), {}, {"fill": np.array([value])}), {"numbers": ()}
 
 
 # Encoders -------------------------------------------------------------------------------------
@@ -427,7 +418,8 @@ def fold(
         places = [place for part in kept for place in part.columns]
         width = width_of(steps[:-1], n_features)
         left_out = len(set(places)) < width  # whose empty cells times 0 would still be empty
-        empty = any(_makes_empty(part) for parts in steps[:-1] for part in parts)
+        before = [part for parts in steps[:-1] for part in parts]
+        empty = any(part.kind == "gaps" or part.words.get("marked") for part in before)
         if any(part.kind != "keep" for part in kept) or (left_out and empty):
             return (*steps[:-1], tuple(kept)), coefficients, intercept
         steps = steps[:-1]
@@ -436,11 +428,6 @@ def fold(
             onto[:, place] += slope
         coefficients = onto
     return steps, coefficients, intercept
-
-
-def _makes_empty(part: Part) -> bool:
-    """Whether a part gives empty cells of cells that were not."""
-    return part.kind == "gaps" or bool(part.words.get("marked"))
 
 
 def _unscaled(parts: Sequence[Part], coefficients: Array, intercept: Array) -> tuple[Array, Array]:
