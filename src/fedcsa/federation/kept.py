@@ -104,10 +104,6 @@ class Kept:
         pause = timedelta(seconds=min(max(_SHARE * waited, _SHORTEST), _LONGEST))
         return min(asked + pause, max(datetime.fromisoformat(self.until), asked))
 
-    def is_patient(self, now: datetime) -> bool:
-        """Whether the study still waits for people."""
-        return now < datetime.fromisoformat(self.until)
-
     def after(self, sources: Mapping[str, str], now: datetime) -> Kept:
         """The same, once the target has told what became of the sources."""
         time = now.isoformat(timespec="seconds")
@@ -299,7 +295,9 @@ def ask_until_ended(
     while due:
         study = min(due, key=lambda name: due[name][0])
         when, kept = due.pop(study)
-        _wait_until(when, kept, tell, clock, pause)
+        while (left := (when - clock()).total_seconds()) > 0.0:
+            tell(kept)
+            pause(min(left, _LOOK))
         end = _ask_once(kept, shelf, ask, clock())
         ended = end.told is not None or end.error is not None
         if not ended:
@@ -310,17 +308,9 @@ def ask_until_ended(
             due[study] = end.kept.next, end.kept
 
 
-def _wait_until(
-    when: datetime, kept: Kept, tell: Tell, clock: Clock, pause: Callable[[float], None]
-) -> None:
-    while (left := (when - clock()).total_seconds()) > 0.0:
-        tell(kept)
-        pause(min(left, _LOOK))
-
-
 def _ask_once(kept: Kept, shelf: Shelf, ask: Ask, now: datetime) -> Ended:
     """Ask for a study, and keep it if it waits or, having waited before, was out of reach."""
-    patient = kept.is_patient(now)
+    patient = now < datetime.fromisoformat(kept.until)  # it still waits for people
     try:
         board, told = ask(kept, patient)
     except ProtocolError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 import time
@@ -21,6 +20,7 @@ from nvflare.apis.signal import Signal
 
 from fedcsa.errors import MessageError, ProtocolError
 from fedcsa.federation.coordinator import Arrived, Content, Coordinator
+from fedcsa.federation.flare.hardening import write_json
 from fedcsa.federation.flare.letters import pack, unpack
 
 #: What the submitting side asks a running job.
@@ -75,7 +75,10 @@ class StudyController(Controller):  # type: ignore[misc]
             foreign = f"{type(error).__name__} came inside the coordinator."
             self.study.problem = str(error) if ours else foreign
             self.study.step = "failed"
-        self._write(fl_ctx)
+        workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+        folder = Path(workspace.get_run_dir(fl_ctx.get_job_id()))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "fedcsa.json", {**self.study.to_plain(), "conclusion": ""})
         end = time.monotonic() + LINGER
         while not self._fetched.wait(_POLL) and time.monotonic() < end:
             if abort_signal.triggered:
@@ -85,13 +88,6 @@ class StudyController(Controller):  # type: ignore[misc]
         if data and data.get("fetched"):
             self._fetched.set()
         return self.study.to_plain()
-
-    def _write(self, fl_ctx: FLContext) -> None:
-        workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
-        folder = Path(workspace.get_run_dir(fl_ctx.get_job_id()))
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**self.study.to_plain(), "conclusion": ""}, indent=1)
-        (folder / "fedcsa.json").write_text(text + "\n", encoding="utf-8")
 
     def _deliver(
         self,

@@ -45,7 +45,8 @@ def check_kit(folder: Path, data: Path | None = None) -> list[Check]:
     if kit.role != "server":
         checks += _way(folder, kit)
     if kit.role in ("source", "target"):
-        checks += _running(folder)
+        start = f"not running; start it with: fedcsa site start {folder}"
+        checks.append(("site", True, "running" if engine_runs(folder) else start))
         checks += _site(folder, kit, data)
     return checks
 
@@ -127,11 +128,6 @@ def engine_runs(kit: Path) -> bool:
         return bool(psutil.pid_exists(int((kit / PID).read_text())))
     except (OSError, ValueError):
         return False
-
-
-def _running(folder: Path) -> Iterator[Check]:
-    start = f"not running; start it with: fedcsa site start {folder}"
-    yield "site", True, "running" if engine_runs(folder) else start
 
 
 def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:

@@ -21,7 +21,6 @@ from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.federation.flare.settings import seal_of, site_of, startup_of
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import GREET, Envelope
-from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     BacktestReport,
     Brief,
@@ -30,11 +29,13 @@ from fedcsa.messages.messages import (
     Refusal,
     RiskReport,
 )
-from fedcsa.messages.policy import Policy
 from fedcsa.run import SEARCH
 from fedcsa.site.log import open_log
 from fedcsa.site.site_file import SiteFile
 from fedcsa.source.certificate import Certificate
+
+_OWN_ENVELOPE = "an envelope must be this site's, of this message"
+_ONE_EACH = "a letter must hold one message for every envelope"
 
 
 class EgressFilter(Filter):  # type: ignore[misc]
@@ -45,8 +46,7 @@ class EgressFilter(Filter):  # type: ignore[misc]
         if shareable.get_return_code() != ReturnCode.OK:
             return make_reply(shareable.get_return_code())
         try:
-            if not is_bare(shareable):
-                raise ContentBlockedException("a result must hold one letter and nothing else")
+            _need(is_bare(shareable), "a result must hold one letter and nothing else")
             site, kit = site_of(fl_ctx), startup_of(fl_ctx).parent
             log = open_log(site.state_folder)
             log.check_kit(kit)
@@ -59,13 +59,21 @@ class EgressFilter(Filter):  # type: ignore[misc]
         return shareable
 
 
+def _need(holds: bool, rule: str) -> None:
+    """Keep what is about to leave here unless a rule holds."""
+    if not holds:
+        raise ContentBlockedException(rule)
+
+
 def check_letter(letter: dict[str, Any], site: SiteFile, name: str, seal: KitSeal) -> None:
     """Raise unless every part of `letter` may leave the site called `name`."""
-    if set(letter) == {"envelope"}:
-        _check_greeting(letter["envelope"], name)
+    if set(letter) == {"envelope"}:  # nothing goes with it, and it tells this site's key
+        greeting = Envelope.from_bytes(letter["envelope"])
+        told = (greeting.sender, greeting.phase, greeting.digest)
+        _need(told == (name, GREET, digest(b"")), _OWN_ENVELOPE)
         return
-    if letter.get("phase", SEARCH.encode()) != SEARCH.encode():
-        raise ContentBlockedException("a letter must name no other phase than that of a search")
+    phase = letter.get("phase", SEARCH.encode())
+    _need(phase == SEARCH.encode(), "a letter must name no other phase than that of a search")
     if set(letter) - {"phase"} == {"envelopes", "payloads"}:
         payloads, envelopes = letter["payloads"], letter["envelopes"]
     elif set(letter) in ({"envelope", "payload"}, {"envelope", "conclusion"}):
@@ -74,10 +82,9 @@ def check_letter(letter: dict[str, Any], site: SiteFile, name: str, seal: KitSea
     else:
         payloads = envelopes = None
     for part in (payloads, envelopes):
-        if not isinstance(part, dict) or not all(isinstance(v, bytes) for v in part.values()):
-            raise ContentBlockedException("a letter must hold one message for every envelope")
-    if set(payloads) != set(envelopes):
-        raise ContentBlockedException("a letter must hold one message for every envelope")
+        sound = isinstance(part, dict) and all(isinstance(v, bytes) for v in part.values())
+        _need(sound, _ONE_EACH)
+    _need(set(payloads) == set(envelopes), _ONE_EACH)
     for key, closed in payloads.items():
         _check_closed(Envelope.from_bytes(envelopes[key]), closed, site, name, seal)
 
@@ -87,52 +94,36 @@ def _check_closed(
 ) -> None:
     """Raise unless what is closed is in the ledger, for this recipient, and may leave."""
     message, bound = seal.take_closed(closed)
-    if (envelope.sender, envelope.digest) != (name, digest(closed)) or bound != envelope.bound():
-        raise ContentBlockedException("an envelope must be this site's, of this message")
+    own = (envelope.sender, envelope.digest) == (name, digest(closed))
+    _need(own and bound == envelope.bound(), _OWN_ENVELOPE)
     _check_message(message, site)
-    written = open_log(site.state_folder).all("sent", sha256=digest(message))
-    if envelope.recipient not in {line["recipient"] for line in written}:
-        raise ContentBlockedException("a message must be in the ledger before it leaves")
+    log, sha256 = open_log(site.state_folder), digest(message)
+    recipients = {line["recipient"] for line in log.all("sent", sha256=sha256)}
+    _need(envelope.recipient in recipients, "a message must be in the ledger before it leaves")
     if isinstance(decode(message), ModelReport) and site.policy.looks_at_models:
-        line = open_log(site.state_folder).find("certified", sha256=digest(message))
+        line = log.find("certified", sha256=sha256)
         if line is None:
             raise ContentBlockedException("attacks must be tried on a model before it leaves")
         Certificate.from_plain(line["certificate"]).check(site.policy)
 
 
-def _check_greeting(wire: bytes, name: str) -> None:
-    """Raise unless an envelope with which nothing goes tells this site's key."""
-    envelope = Envelope.from_bytes(wire)
-    told = (envelope.sender, envelope.phase, envelope.digest)
-    if told != (name, GREET, digest(b"")):
-        raise ContentBlockedException("an envelope must be this site's, of this message")
-
-
 def _check_message(payload: bytes, site: SiteFile) -> None:
     """Raise unless a message is one of ours, as the site's file lets it out."""
-    message = decode(payload)
-    if isinstance(message, BacktestReport):
-        raise ContentBlockedException(f"a {message.name} does not leave a site")
-    if isinstance(message, Conclusion) and len(message.summary) and not site.share_result:
-        raise ContentBlockedException("this site keeps its results to itself")
-    if len(payload) > site.max_bytes and not isinstance(message, Refusal | Conclusion):
-        raise ContentBlockedException("a message must not be larger than the site's file says")
-    kept = _kept_back(message, site.policy)
-    if kept:
-        raise ContentBlockedException(kept)
-    if encode(site.policy.release(message)) != payload:
-        raise ContentBlockedException("the policy would round this message")
-
-
-def _kept_back(message: Message, policy: Policy) -> str:
-    """Why the policy keeps a message here; empty if it does not."""
-    if isinstance(message, Brief) and message.exchange not in policy.exchanges:
-        return "the policy does not allow this exchange"
+    message, policy = decode(payload), site.policy
+    _need(not isinstance(message, BacktestReport), f"a {message.name} does not leave a site")
+    if isinstance(message, Conclusion):
+        secret = len(message.summary) and not site.share_result
+        _need(not secret, "this site keeps its results to itself")
+    elif not isinstance(message, Refusal):
+        small = len(payload) <= site.max_bytes
+        _need(small, "a message must not be larger than the site's file says")
+    if isinstance(message, Brief):
+        _need(message.exchange in policy.exchanges, "the policy does not allow this exchange")
     if isinstance(message, RiskReport):
         banded = message.n_rows == in_bands(message.n_rows, policy.count_band)
-        return "" if banded else "the policy would tell the rows in bands"
-    if isinstance(message, ModelReport) and policy.models == "never":
-        return "the policy sends no model"
-    if isinstance(message, ModelReport) and message.show and not policy.show_model:
-        return "the policy shows no model to other sources"
-    return ""
+        _need(banded, "the policy would tell the rows in bands")
+    if isinstance(message, ModelReport):
+        _need(policy.models != "never", "the policy sends no model")
+        hidden = message.show and not policy.show_model
+        _need(not hidden, "the policy shows no model to other sources")
+    _need(encode(policy.release(message)) == payload, "the policy would round this message")

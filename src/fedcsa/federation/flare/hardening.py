@@ -7,10 +7,13 @@ taken back.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 _HERE = "fedcsa.federation.flare"
+#: As the engine writes these files.
+_INDENT = 2
 PRESENCE = f"{_HERE}.executors.Presence"
 FILTER = f"{_HERE}.egress.EgressFilter"
 #: The only classes that a job may name: four, not all that is installed.
@@ -75,9 +78,9 @@ def harden(kit: Path, role: str) -> None:
     else:
         resources["allow_log_streaming"] = False
         kept.append({"id": "fedcsa_presence", "path": PRESENCE, "args": {}})
-        _write(local / "privacy.json", PRIVACY)
-    _write(local / "resources.json", resources)
-    _write(local / "authorization.json", AUTHORIZATION)
+        write_json(local / "privacy.json", PRIVACY, _INDENT)
+    write_json(local / "resources.json", resources, _INDENT)
+    write_json(local / "authorization.json", AUTHORIZATION, _INDENT)
     if role == "server":
         settle(kit)
 
@@ -95,7 +98,7 @@ def settle(kit: Path) -> None:
     for part in resources["components"]:
         if part["id"] == "job_manager":
             part["args"]["uri_root"] = str(stores / "jobs")
-    _write(path, resources)
+    write_json(path, resources, _INDENT)
 
 
 def problems_of(kit: Path, role: str) -> list[str]:
@@ -124,8 +127,9 @@ def problems_of(kit: Path, role: str) -> list[str]:
     return found
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def write_json(path: Path, content: Mapping[str, Any], indent: int = 1) -> None:
+    """Write settings, or what became of a study."""
+    path.write_text(json.dumps(content, indent=indent) + "\n", encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, Any]:

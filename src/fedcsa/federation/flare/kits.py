@@ -39,7 +39,7 @@ from fedcsa.federation.flare.certificates import (
     write_key,
     write_secret,
 )
-from fedcsa.federation.flare.hardening import harden
+from fedcsa.federation.flare.hardening import harden, write_json
 from fedcsa.site.state import alone
 
 #: Says whose kit a folder is.
@@ -231,8 +231,7 @@ def _make(
                 (kit / "startup" / file).write_bytes(signed.public_bytes(Encoding.PEM))
             if (out / DENIED).exists():
                 shutil.copy(out / DENIED, kit)
-            text = json.dumps(asdict(about), indent=1) + "\n"
-            (kit / KIT_FILE).write_text(text, encoding="utf-8")
+            write_json(kit / KIT_FILE, asdict(about))
     return [out / name for name in names]
 
 
@@ -282,7 +281,7 @@ def _project(federation: Federation) -> dict[str, object]:
 def _settings(federation: Federation, workspace: Path) -> Path:
     """The engine's settings for every participant, each in a folder of its name."""
     project = workspace / "project.json"  # JSON is YAML too
-    project.write_text(json.dumps(_project(federation), indent=1), encoding="utf-8")
+    write_json(project, _project(federation))
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-m", "nvflare.lighter.provision", "--force",
          "-p", str(project), "-w", str(workspace)],

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import json
 import logging
 import tempfile
 import time
@@ -22,6 +21,7 @@ from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from fedcsa.errors import BindingError, MessageError, PolicyError, ProtocolError
 from fedcsa.federation.flare.controller import PROGRESS
+from fedcsa.federation.flare.hardening import write_json
 from fedcsa.federation.flare.kits import Kit
 from fedcsa.messages.codec import MAX_BYTES, decode, digest
 from fedcsa.messages.envelope import (
@@ -150,23 +150,14 @@ def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclus
 def _session(folder: Path, kit: Kit, patience: float) -> Iterator[Session]:
     """A session that is closed whatever happens: an open one keeps the interpreter alive."""
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
-    session = _connect(folder, kit, patience)
-    try:
-        yield session
-    finally:
-        with contextlib.suppress(Exception):
-            session.close()
-
-
-def _connect(folder: Path, kit: Kit, patience: float) -> Session:
-    end = time.monotonic() + patience
-    while True:
+    session, end = None, time.monotonic() + patience
+    while session is None:
         try:
             # It greets, where we print JSON; and it walks the whole current folder in search of
             # settings, which takes seconds where that is large.
             here = str(folder.absolute())
             with contextlib.redirect_stdout(io.StringIO()), contextlib.chdir(folder):
-                return new_secure_session(kit.participant, here, timeout=10.0)
+                session = new_secure_session(kit.participant, here, timeout=10.0)
         except api.AuthenticationError:
             raise PolicyError(
                 "authentication", f"The server does not know {kit.participant!r}."
@@ -178,6 +169,11 @@ def _connect(folder: Path, kit: Kit, patience: float) -> Session:
                     f"({type(error).__name__}). Check: fedcsa federation doctor {folder}"
                 ) from None
             time.sleep(1.0)
+    try:
+        yield session
+    finally:
+        with contextlib.suppress(Exception):
+            session.close()
 
 
 def _attempt(session: Session, submission: Submission, watch: Watch) -> dict[str, Any]:
@@ -263,14 +259,16 @@ def write_job(submission: Submission, folder: Path) -> Path:
     """Write the job folder that the engine takes."""
     agreed, target = submission.agreed, submission.target
     sources = list(agreed.sources)
-    _write(folder / "meta.json", {
+    for app in ("app_server", "app_site"):
+        (folder / app / "config").mkdir(parents=True, exist_ok=True)
+    write_json(folder / "meta.json", {
         "name": "".join(c if c.isalnum() else "-" for c in agreed.name)[:60],
         "resource_spec": {},
         "min_clients": 1 + submission.min_sources,
         "mandatory_clients": [target],
         "deploy_map": {"app_server": ["server"], "app_site": [target, *sources]},
     })  # fmt: skip
-    _write(folder / "app_server" / "config" / "config_fed_server.json", {
+    write_json(folder / "app_server" / "config" / "config_fed_server.json", {
         "format_version": 2,
         "server": {"heart_beat_timeout": 600, "task_request_interval": 0.1},
         "task_data_filters": [], "task_result_filters": [], "components": [],
@@ -279,7 +277,7 @@ def write_job(submission: Submission, folder: Path) -> Path:
             "args": {"target": target, "sources": sources, "deadline": submission.deadline},
         }],
     })  # fmt: skip
-    _write(folder / "app_site" / "config" / "config_fed_client.json", {
+    write_json(folder / "app_site" / "config" / "config_fed_client.json", {
         "format_version": 2,
         "executors": [{
             "tasks": [GREET, *STEPS, *PHASES],
@@ -295,8 +293,3 @@ def write_job(submission: Submission, folder: Path) -> Path:
         "task_data_filters": [], "task_result_filters": [], "components": [],
     })  # fmt: skip
     return folder
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 
 from fedcsa.errors import StudyError
+from fedcsa.federation.flare.hardening import write_json
 from fedcsa.federation.flare.seal import KitSeal, open_seal
 from fedcsa.site.site_file import SiteFile
 
@@ -17,8 +18,7 @@ SETTINGS = "fedcsa.json"
 
 def write_settings(kit: Path, site_file: Path) -> None:
     """Tell the processes of a kit where the site's file is."""
-    text = json.dumps({"site_file": str(site_file.absolute())}, indent=1)
-    (kit / "local" / SETTINGS).write_text(text + "\n", encoding="utf-8")
+    write_json(kit / "local" / SETTINGS, {"site_file": str(site_file.absolute())})
 
 
 def read_settings(local: Path) -> Path:
