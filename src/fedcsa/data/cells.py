@@ -286,12 +286,16 @@ class Cells:
         other: bool = False,
     ) -> Array:
         """Positions among `levels` of what `spelled` makes of every cell's text."""
-        find = _finder(levels, other)
+        find, missing = _finder(levels, other), {*MISSING_VALUES, *self.missing_values}
 
         def place(value: object) -> float:
-            if value is None or value != value or self._is_missing(value, levels):
+            if value is None or value != value:
                 return math.nan
-            return find(spelled(level_text(value)))
+            text = level_text(value)
+            agreed = (value if isinstance(value, str) else text.strip()) in levels
+            if not agreed and text.strip() in missing:
+                return math.nan
+            return find(spelled(text))
 
         parts = [_each_once(chunk, place) for chunk in self.column.chunks]
         positions = np.concatenate([np.empty(0), *parts])
@@ -299,12 +303,6 @@ class Cells:
         if strange.any():
             self.complain(f"hold only {only}", strange, "something else", advice)
         return np.where(strange, 0.0, positions)
-
-    def _is_missing(self, value: object, levels: Collection[str]) -> bool:
-        text = level_text(value).strip()
-        if (value if isinstance(value, str) else text) in levels:
-            return False
-        return text in MISSING_VALUES or text in self.missing_values
 
     def _hashes(self) -> Array:
         """A text stands for itself without blanks around it; 1 and 1.0 are the text ``"1"``."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array
 from fedcsa.core.table import INDICATOR_SD, MISSING_MARK
 from fedcsa.data.cells import Cells, day_number, level_text
-from fedcsa.errors import DataError, ParameterError, must, nearest, one_of, unknown
+from fedcsa.errors import DataError, ParameterError, must, nearest, one_of, raise_all, unknown
 
 Label = str | int | bool
 ColumnKind = Literal["number", "flag", "levels", "date", "id", "group"]
@@ -216,11 +216,8 @@ class Feature:
     @property
     def described(self) -> Any:
         """What `describe_column` reads as this column, as short as it can be."""
-        fields = [item for item in dataclasses.fields(self) if item.name != "name"]
-        options = {item.name: getattr(self, item.name) for item in fields}
-        options = {
-            item.name: options[item.name] for item in fields if options[item.name] != item.default
-        }
+        options = said_of(self)
+        del options["name"]
         if "levels" not in options:
             return self.kind if set(options) <= {"kind"} else options
         options["levels"] = list(self.levels)
@@ -273,6 +270,12 @@ class Outcome:
     def labelled(self, y: Array) -> NDArray[Any]:
         """What `encode` gives, positions as the labels that were declared."""
         return np.array(self.levels)[y.astype(np.intp)] if self.levels else y
+
+
+def said_of(column: Feature | Outcome) -> dict[str, Any]:
+    """What a description says of a column: all that is not as by default."""
+    fields = {item.name: item.default for item in dataclasses.fields(column)}
+    return {k: getattr(column, k) for k, usual in fields.items() if getattr(column, k) != usual}
 
 
 def _check_name(name: object) -> None:
@@ -379,8 +382,7 @@ def require_columns(present: Sequence[str], needed: Sequence[str], where: str) -
         )
         if not are_names:
             problems[-1] += " Does it begin with the names of its columns, separated as agreed?"
-    if problems:
-        raise DataError("\n".join(problems))
+    raise_all(problems, DataError)
 
 
 def _with_hint(name: str, present: Sequence[str], are_names: bool) -> str:

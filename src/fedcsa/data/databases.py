@@ -96,17 +96,14 @@ class DatabaseFile:
         check_file(self.path, "database")
         with self.path.open("rb") as file:
             start = file.read(16)
-        if start == _SQLITE_START:
-            with self._sqlite(query) as reader:
-                yield reader
-        elif start[_DUCKDB_MARK] == b"DUCK":
-            with self._duckdb(query) as reader:
-                yield reader
-        else:
+        is_sqlite = start == _SQLITE_START
+        if not is_sqlite and start[_DUCKDB_MARK] != b"DUCK":
             raise TableError(
                 f"The database {str(self.path)!r} is neither a DuckDB nor a SQLite file, or it "
                 "is damaged. Check the path."
             )
+        with self._sqlite(query) if is_sqlite else self._duckdb(query) as reader:
+            yield reader
 
     @contextmanager
     def _duckdb(self, query: str) -> Iterator[pa.RecordBatchReader]:
@@ -219,12 +216,17 @@ class Query(AnyTable):
         columns: Sequence[str] | None = None,
         few: Sequence[str] = (),  # noqa: ARG002
     ) -> Generator[pa.RecordBatch]:
-        """The rows in their order, a piece at a time."""
+        """The rows in their order, a piece at a time; all columns are of plain types."""
+        import pyarrow as pa
+
         with self._reading() as reader:
             names = list(reader.schema.names if columns is None else columns)
             require_columns(reader.schema.names, names, f"the query of {self._whose}")
             for piece in reader:
-                piece = plain_piece(piece.select(names), self.words)
+                piece = piece.select(names)
+                fields = zip(piece.schema, piece.columns, strict=True)
+                plain = [_plain(field, column, self.words) for field, column in fields]
+                piece = pa.RecordBatch.from_arrays(plain, names=names)
                 piece.validate(full=True)  # texts that are not UTF-8
                 yield piece
 
@@ -294,11 +296,26 @@ def database_problem(database: str) -> str | None:
     return None
 
 
+def place_problems(database: str | None, query: str | None) -> list[str]:
+    """What is wrong with where a file says that rows are.
+
+    Parameters
+    ----------
+    database, query : str or None
+        As far as they are given.
+    """
+    found = [
+        None if database is None else database_problem(database),
+        None if query is None else query_problem(query),
+    ]
+    return [problem for problem in found if problem is not None]
+
+
 # Columns whose types only the database knows -------------------------------------------------
 
 
-def plain_piece(piece: pa.RecordBatch, words: str) -> pa.RecordBatch:
-    """The piece of a table with the columns that only a database has brought to plain types.
+def _plain(field: pa.Field, column: pa.Array, words: str) -> pa.Array:
+    """A column that only a database has, brought to a plain type.
 
     A ``numeric`` becomes its text, which is read as a number to the bit; a ``uuid`` its text; a
     ``char(n)`` loses the blanks that the database added. Other types stay: whoever reads the
@@ -306,19 +323,11 @@ def plain_piece(piece: pa.RecordBatch, words: str) -> pa.RecordBatch:
 
     Parameters
     ----------
-    piece : pyarrow.RecordBatch
+    field : pyarrow.Field
+    column : pyarrow.Array
     words : str
-        What it is, for a sentence.
+        What the table is, for a sentence.
     """
-    import pyarrow as pa
-
-    columns = [
-        _plain(piece.schema.field(k), piece.column(k), words) for k in range(len(piece.columns))
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=piece.schema.names)
-
-
-def _plain(field: pa.Field, column: pa.Array, words: str) -> pa.Array:
     import pyarrow.compute as pc
 
     kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode("ascii", "replace")
@@ -371,11 +380,8 @@ def sqlite_reader(connection: sqlite3.Connection, query: str) -> pa.RecordBatchR
     connection.execute("BEGIN")  # both questions see the same rows
     cursor = connection.execute(query)
     names = [column[0] for column in cursor.description]
-    kinds = [
-        _arrow_type(found, name)
-        for name, found in zip(names, _types(connection, query, len(names)), strict=True)
-    ]
-    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    types = zip(names, _types(connection, query, len(names)), strict=True)
+    schema = pa.schema([(name, _arrow_type(found, name)) for name, found in types])
     return pa.RecordBatchReader.from_batches(schema, _batches(cursor, schema))
 
 
@@ -402,28 +408,20 @@ def _arrow_type(found: set[str], name: str) -> pa.DataType:
             f"A column of a query must hold numbers or texts; {name!r} mixes them with bytes. "
             "Cast it in the query."
         )
-    if "text" in found:
-        return pa.large_string()
-    if "real" in found:
-        return pa.float64()
-    if "integer" in found:
-        return pa.int64()
-    return pa.binary() if found else pa.null()
+    types = {"text": pa.large_string(), "real": pa.float64(), "integer": pa.int64()}
+    of_all = next((kind for name, kind in types.items() if name in found), pa.binary())
+    return of_all if found else pa.null()
 
 
 def _batches(cursor: sqlite3.Cursor, schema: pa.Schema) -> Generator[pa.RecordBatch]:
     import pyarrow as pa
 
     while rows := cursor.fetchmany(BATCH_ROWS):
-        cells = zip(*rows, strict=True)
-        columns = [_column(part, kind) for part, kind in zip(cells, schema.types, strict=True)]
+        columns = []
+        for cells, kind in zip(zip(*rows, strict=True), schema.types, strict=True):
+            own: Sequence[Any] = cells
+            if pa.types.is_large_string(kind):
+                own = [x if x is None or isinstance(x, str) else repr(x) for x in cells]
+            # A whole number that no float64 holds is refused among others.
+            columns.append(pa.array(own, kind))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _column(cells: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Cells of one type; a whole number that no float64 holds is refused among others."""
-    import pyarrow as pa
-
-    if pa.types.is_large_string(kind):
-        cells = [cell if cell is None or isinstance(cell, str) else repr(cell) for cell in cells]
-    return pa.array(cells, kind)

@@ -130,26 +130,23 @@ def glance_at(column: pa.ChunkedArray, site: str, missing_values: Collection[str
     missing_values : collection of str
         Further spellings of a missing cell.
     """
-    cells, nothing = Cells(column, "", [], missing_values), np.empty(0)
-    kind, rows = cells.kind, len(column)
+    cells = Cells(column, "", [], missing_values)
+    kind, other = cells.kind, Glance(site, "other", len(column), column.null_count, 0, np.empty(0))
     if is_text(kind):
         return _glance_at_texts(cells, site)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return Glance(site, "zoned", rows, column.null_count, 0, nothing)
+        return replace(other, cells="zoned")
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         days = cells.values("date")
-        if cells.problems:  # infinite
-            return Glance(site, "other", rows, column.null_count, 0, nothing)
-        return _of_values(days, "date", site)
+        return other if cells.problems else _of_values(days, "date", site)  # infinite
     if pa.types.is_boolean(kind):
         return _of_values(cells.values("flag"), "flag", site, truths=True)
     if pa.types.is_null(kind):
-        return Glance(site, "empty", rows, rows, 0, nothing)
+        return replace(other, cells="empty")
     numbers = cells.values("number")
-    if cells.problems and "infinite" not in cells.problems[0]:
-        return Glance(site, "other", rows, column.null_count, 0, nothing)
     if cells.problems:
-        return Glance(site, "number", rows, column.null_count, 0, nothing, foreign=INFINITE)
+        infinite = "infinite" in cells.problems[0]
+        return replace(other, cells="number", foreign=INFINITE) if infinite else other
     glance = _of_values(numbers, "number", site)
     if not glance.whole:
         return glance

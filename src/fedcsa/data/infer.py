@@ -193,7 +193,9 @@ class _Proposal:
         # Words may be yes and no at one site, and have a third one at another.
         if kinds == {"text"} or ("text" in kinds and all(k.levels for k in glances)):
             return self._levels(name, glances)
-        return self._disagreed(name, glances)
+        if all(glance.strange or glance.cells in ("number", "flag") for glance in glances):
+            return self._spoiled(name, glances)
+        return self._leave(name, f"holds {_forms(glances)}", "Bring it into one form to use it.")
 
     def _leave(self, name: str, why: str, advice: str = "") -> Feature | None:
         self._notes.append(f"Column {name!r} {why}. It is left out.{advice and ' '}{advice}")
@@ -239,7 +241,7 @@ class _Proposal:
         days = np.concatenate([glance.values for glance in glances])
         if days.min() == days.max():
             return self._leave(name, "is the same in every row")
-        if any(part in name.lower() for part in _BIRTH):
+        if _is_birth(name):
             at = date(last.year, 12, 31)
             self._notes.append(f"Column {name!r} becomes the age in years at {at}: 'at' says so.")
             return Feature(name, "date", at=at.isoformat())
@@ -290,11 +292,7 @@ class _Proposal:
 
     def _ordered(self, name: str, glances: list[Glance], common: set[str]) -> tuple[str, ...]:
         """Levels as the tables' own categories or the words' meaning have them; else sorted."""
-        orders = {
-            tuple(k.levels[i] for i in range(len(k.levels)) if k.levels[i] in common)
-            for k in glances
-            if k.ordered
-        }
+        orders = {tuple(x for x in k.levels if x in common) for k in glances if k.ordered}
         if len(orders) == 1:
             return orders.pop()
         if orders:
@@ -307,17 +305,8 @@ class _Proposal:
                 return tuple(sorted(common, key=lambda level: scale.index(level.lower())))
         return tuple(sorted(common))
 
-    def _disagreed(self, name: str, glances: list[Glance]) -> Feature | None:
-        if all(glance.strange or glance.cells in ("number", "flag") for glance in glances):
-            return self._spoiled(name, glances)
-        return self._leave(name, f"holds {_forms(glances)}", "Bring it into one form to use it.")
-
     def _spoiled(self, name: str, glances: list[Glance]) -> Feature | None:
-        return self._leave(
-            name,
-            f"has {_no_numbers(glances)}",
-            f"{_MISSING}; else correct them.",
-        )
+        return self._leave(name, f"has {_no_numbers(glances)}", f"{_MISSING}; else correct them.")
 
 
 def _no_numbers(glances: Sequence[Glance]) -> str:
@@ -390,15 +379,15 @@ def _forms(glances: Sequence[Glance]) -> str:
 
 def _last_day(glances: Mapping[str, list[Glance]]) -> date:
     """The last day of any column of dates, rather not one of births."""
-    dates = {
-        name: max(glance.values.max() for glance in seen if glance.cells == "date")
-        for name, seen in glances.items()
-        if any(glance.cells == "date" for glance in seen)
-    }
-    others = [
-        day for name, day in dates.items() if not any(part in name.lower() for part in _BIRTH)
-    ]
-    return _day(max(others or dates.values(), default=0.0))
+    dates: dict[bool, list[float]] = {True: [], False: []}
+    for name, seen in glances.items():
+        ends = [glance.values.max() for glance in seen if glance.cells == "date"]
+        dates[_is_birth(name)] += ends
+    return _day(max(dates[False] or dates[True], default=0.0))
+
+
+def _is_birth(name: str) -> bool:
+    return any(part in name.lower() for part in _BIRTH)
 
 
 def _day(number: float) -> date:

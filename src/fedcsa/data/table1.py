@@ -36,7 +36,7 @@ from fedcsa.data.cells import number_of
 from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature
 from fedcsa.data.tables import write_table
-from fedcsa.errors import DataError, TableError, hint
+from fedcsa.errors import DataError, TableError, hint, raise_all
 
 COLUMNS = ("feature", "level", "mean", "sd", "n")
 PAIR_COLUMNS = ("with", "correlation")
@@ -82,8 +82,7 @@ def read_table1(path: str | Path, coding: Columns) -> Table1:
     whole = [*_gaps(coding, told, counts)]
     correlations = _correlations(coding, pairs, whole)
     problems += [f"{where}: {problem}" for problem in whole]
-    if problems:
-        raise DataError("\n".join(problems))
+    raise_all(problems, DataError)
     n = counts.pop()
     n_rows = int(n) if n == int(n) else 0  # which is refused
     columns, flags, public = coding.columns, coding.flags, coding.public_sd

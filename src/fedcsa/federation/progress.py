@@ -21,11 +21,6 @@ _PHASES = {
 #: target tells, closed for the lead.
 _STEPS = {"scheduling": "waiting to be scheduled", "done": "all answers are in"}
 _STEWARD = "refused: approval"
-#: What became of a source -> in words; what is not here is told as it is.
-_WORDS = {
-    "missing": "out of reach",
-    _STEWARD: "refused by its steward",
-}
 
 
 @dataclass(frozen=True)
@@ -147,10 +142,9 @@ def fate_in_words(fate: str) -> str:
     """
     if is_waiting(fate):
         return "waits for approval there"
-    for word, said in _WORDS.items():
-        if fate == word or (word == _STEWARD and fate.startswith(f"{word} (")):
-            return said + fate[len(word) :]
-    return fate
+    if fate == _STEWARD or fate.startswith(f"{_STEWARD} ("):
+        return f"refused by its steward{fate.removeprefix(_STEWARD)}"
+    return "out of reach" if fate == "missing" else fate
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from fedcsa.models.chosen import Column, Seen, sklearn_name, split_pipeline
 from fedcsa.models.inputs import Inputs, begins_with_columns
 from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel
 from fedcsa.models.steps import Steps, width_of, without_nothing
-from fedcsa.models.transformers import fold, in_sequence, unfitted_steps
+from fedcsa.models.transformers import fold, in_sequence
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_NODES, MAX_TREE_DEPTH, Grid
 
 #: Regressors whose score is exactly b₀ + xᵀb, and what turns it into a prediction. Only such as are
@@ -79,13 +79,20 @@ def made_columns(
     Parameters
     ----------
     estimator : scikit-learn estimator
-        As `fedcsa.models.transformers.settle` leaves it.
+        As `fedcsa.models.settling.settle_columns` leaves it.
     inputs : Inputs or None
     n_features : int
     grid : array of shape (features,), optional
     """
     before, columns = seen_columns(estimator, inputs, n_features, grid)
-    steps, columns = unfitted_steps(estimator, columns)
+    try:
+        steps, columns = in_sequence(split_pipeline(estimator)[0], columns, fitted=False)
+    except ModelError:
+        raise
+    except (IndexError, TypeError, ValueError):
+        raise ModelError(
+            "A model's steps must fit the study's features. Check columns, levels and knots."
+        ) from None
     return before + steps, columns
 
 

@@ -22,7 +22,6 @@ from fedcsa.models.chosen import (
     is_drop,
     is_nothing,
     sklearn_name,
-    split_pipeline,
 )
 from fedcsa.models.description import function_name
 from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
@@ -378,26 +377,6 @@ def _unknown(encoder: Any, lists: Sequence[Array], columns: Seen) -> str:
 
 
 # Folding --------------------------------------------------------------------------------------
-
-
-def unfitted_steps(estimator: Any, columns: Seen) -> tuple[Steps, Seen]:
-    """The steps of an estimator that is not fitted, and the columns that they give.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-        As `fedcsa.models.settling.settle_columns` leaves it.
-    columns : tuple of Column
-        That it gets.
-    """
-    try:
-        return in_sequence(split_pipeline(estimator)[0], columns, fitted=False)
-    except ModelError:
-        raise
-    except (IndexError, TypeError, ValueError):
-        raise ModelError(
-            "A model's steps must fit the study's features. Check columns, levels and knots."
-        ) from None
 
 
 def fold(

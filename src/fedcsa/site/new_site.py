@@ -44,8 +44,8 @@ class SiteDraft:
     """
 
     text: str
-    role: str
-    notes: tuple[str, ...]
+    role: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def draft_site(table: TablePlace | None, folder: Path, study: Study | None) -> SiteDraft:
@@ -60,12 +60,12 @@ def draft_site(table: TablePlace | None, folder: Path, study: Study | None) -> S
     study : Study, optional
     """
     if table is None:
-        return SiteDraft(SITE_TEMPLATE, "", ())
+        return SiteDraft(SITE_TEMPLATE)
     entry = "\n".join(_entry(key, value) for key, value in table.items())
     text = SITE_TEMPLATE.replace(_TABLE, entry, 1)
     found = open_table(table, folder=folder).read()
     if study is None:
-        return SiteDraft(text, "", ())
+        return SiteDraft(text)
     own, perhaps = _own_names(study, found.column_names)
     lines = [_entry(name, other) for name, other in own.items()]
     lines += [f"# {_entry(n, other)}    # is it the same?" for n, other in perhaps.items()]

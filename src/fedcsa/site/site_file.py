@@ -13,7 +13,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.core.batches import Batches
 from fedcsa.core.table import Table1
 from fedcsa.data.coding import Columns, numbers_of
-from fedcsa.data.databases import database_problem, query_problem
+from fedcsa.data.databases import place_problems
 from fedcsa.data.streams import DecodedOnce, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
 from fedcsa.data.table_file import AnyTable
@@ -247,11 +247,7 @@ def _check_place(top: Section, values: Mapping[str, Any]) -> None:
         )
     if ("database" in values) != ("query" in values):
         top.say("'database' and 'query' must come together.")
-    wrong = [
-        database_problem(values["database"]) if "database" in values else None,
-        query_problem(values["query"]) if "query" in values else None,
-    ]
-    for problem in filter(None, wrong):
+    for problem in place_problems(values.get("database"), values.get("query")):
         top.say(problem)
 
 

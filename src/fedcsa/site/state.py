@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -40,18 +40,15 @@ def locked(folder: Path) -> Iterator[None]:
 def alone(folder: Path) -> Iterator[None]:
     """Hold `folder` as long as a process runs; a `ResultError` if another process holds it."""
     make_folder(folder)
-    lock = FileLock(folder / ".running", timeout=0.0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ResultError(
-            f"The folder {str(folder)!r} is in use by another running process. "
-            "Stop that process first."
-        ) from None
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(FileLock(folder / ".running", timeout=0.0))
+        except Timeout:
+            raise ResultError(
+                f"The folder {str(folder)!r} is in use by another running process. "
+                "Stop that process first."
+            ) from None
         yield
-    finally:
-        lock.release()
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -132,12 +132,8 @@ def _feature(row: Mapping[str, str]) -> Feature:
     if kind not in KINDS:
         raise ParameterError(unknown("kind", row["kind"], [*KINDS, OUTCOME]))
     options: dict[str, Any] = {"kind": kind, "levels": _levels(row.get("levels", ""))}
-    for key in ("since", "at", "missing", "unit"):
-        if row.get(key):
-            options[key] = row[key]
-    for key in ("fill", "sd"):
-        if row.get(key):
-            options[key] = _number(key, row[key])
+    options |= {key: row[key] for key in ("since", "at", "missing", "unit") if row.get(key)}
+    options |= {key: _number(key, row[key]) for key in ("fill", "sd") if row.get(key)}
     other = row.get("other", "").lower()
     if other not in _FLAGS:
         raise ParameterError("The 'other' of a line must be true or false, or empty.")

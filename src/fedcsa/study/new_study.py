@@ -80,15 +80,19 @@ class StudyDraft:
             self._wishes(),
             self._sites(),
         ]
-        return "\n\n".join(parts) + "\n"
+        return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
-    def _head(self, file: str) -> str:
+    def _head(self, file: str) -> list[str]:
         name = re.sub(r"[^\w-]+", "-", f"{self.outcome.name}-at-{place_name(self.target)}")
         spellings = list(self.columns.missing_values)
         missing = _line("missing_values", spellings, "further spellings of a missing cell")
         if not spellings:
             missing = '# missing_values = ["unknown"]    # further spellings of a missing cell'
-        notes = [line for note in self.notes for line in _comment(f"note: {note}")]
+        notes = [
+            f"# {line}"
+            for note in self.notes
+            for line in textwrap.wrap(printable(f"note: {note}"), _WIDTH - 2)
+        ]
         thresholds = [
             "# From which predicted risk on would you act? There sensitivity, PPV and net benefit",
             "# are told.",
@@ -103,66 +107,58 @@ class StudyDraft:
                 "#   fedcsa federation provision FEDERATION      once: a kit for everybody",
                 f"#   fedcsa study submit {file} --kit KIT    ask the sites",
             ]
-        return "\n".join(
-            [
-                f"# A study, proposed from {self.origin}. Look at every line; then:",
-                *steps,
-                *notes,
-                _line("name", name, "under this name it stands in every log"),
-                _line("seed", 1, "every random number follows from it and the names of the sites"),
-                missing,
-                *(thresholds if self.two_classes else ()),
-            ]
-        )
+        return [
+            f"# A study, proposed from {self.origin}. Look at every line; then:",
+            *steps,
+            *notes,
+            _line("name", name, "under this name it stands in every log"),
+            _line("seed", 1, "every random number follows from it and the names of the sites"),
+            missing,
+            *(thresholds if self.two_classes else ()),
+        ]
 
-    def _outcome(self) -> str:
-        lines = ["[outcome]", _line("name", self.outcome.name, self.outcome_why)]
+    def _outcome(self) -> list[str]:
+        levels = '# levels = ["no", "yes"]    # for classes; it is a number'
         if self.outcome.levels:
             event = f"the last is the event, {self.outcome.levels[-1]!r}"
             comment = event if self.two_classes else "in this order"
-            lines.append(_line("levels", list(self.outcome.levels), comment))
-        else:
-            lines.append('# levels = ["no", "yes"]    # for classes; it is a number')
-        return "\n".join(lines)
+            levels = _line("levels", list(self.outcome.levels), comment)
+        return ["[outcome]", _line("name", self.outcome.name, self.outcome_why), levels]
 
     @property
     def two_classes(self) -> bool:
         """Whether the outcome is an event or none."""
         return len(self.outcome.levels) == 2
 
-    def _features(self) -> str:
-        lines = ["[features]    # their order is the agreed order"]
-        described = self.columns.described
-        for feature in self.columns.features:
-            lines.append(_line(feature.name, described[feature.name], why(feature, self.seen)))
-        return "\n".join(lines)
+    def _features(self) -> list[str]:
+        features = self.columns.features
+        lines = [_line(f.name, f.described, why(f, self.seen)) for f in features]
+        return ["[features]    # their order is the agreed order", *lines]
 
-    def _wishes(self) -> str:
+    def _wishes(self) -> list[str]:
         """A subgroup, commented out: only a person can say which matters."""
         kinds = ("levels", "flag", "number")
         found = sorted(
             (f for f in self.columns.features if f.kind in kinds), key=lambda f: kinds.index(f.kind)
         )
         if not found:
-            return "# No column of this study can make subgroups."
+            return ["# No column of this study can make subgroups."]
         feature = found[0]
         which: Any = {"levels": {"level": (*feature.levels, "")[0]}, "flag": {"level": 1}}
         subgroup = {"feature": feature.name, **which.get(feature.kind, {"cut": 65})}
         text = format_toml({"subgroups": [subgroup]}).strip()
-        return "\n".join(
-            [
-                "# For whom shall all measures be told too? A level, or a cut (the rows from it).",
-                *(f"# {line}" for line in text.splitlines()),
-            ]
-        )
+        return [
+            "# For whom shall all measures be told too? A level, or a cut (the rows from it).",
+            *(f"# {line}" for line in text.splitlines()),
+        ]
 
-    def _sites(self) -> str:
-        about = (
-            "# Between sites every site reads its own table, by its own file; these paths are for"
-        )
+    def _sites(self) -> list[str]:
         document = {"target": self.target, "sources": self.sources}
-        text = format_toml(document, nested=["sources"]).strip()
-        return f"{about}\n# a run on this machine.\n{text}"
+        return [
+            "# Between sites every site reads its own table, by its own file; these paths are for",
+            "# a run on this machine.",
+            format_toml(document, nested=["sources"]).strip(),
+        ]
 
 
 def draft_from_tables(
@@ -207,15 +203,10 @@ def draft_from_tables(
     found = Columns.infer({**frames, TARGET: new}, name, missing_values)
     used = {name, *(feature.name for feature in found.features)}
     every = dict.fromkeys(c for frame in (*frames.values(), new) for c in frame.column_names)
-    return StudyDraft(
-        replace(found, notes=()),
-        reason,
-        where,
-        places,
-        (*notes, *found.notes),
-        f"{counted(len(frames) + 1, 'table')}",
-        unused=tuple(column for column in every if column not in used),
-    )
+    notes, origin = [*notes, *found.notes], counted(len(frames) + 1, "table")
+    unused = tuple(column for column in every if column not in used)
+    bare = replace(found, notes=())
+    return StudyDraft(bare, reason, where, places, tuple(notes), origin, unused=unused)
 
 
 def place_in(folder: Path, path: Path, query: str = "", sheet: str = "") -> TablePlace:
@@ -232,7 +223,10 @@ def place_in(folder: Path, path: Path, query: str = "", sheet: str = "") -> Tabl
     >>> place_in(Path("."), Path("stays.sqlite"), query="SELECT * FROM t ORDER BY id")
     {'database': 'stays.sqlite', 'query': 'SELECT * FROM t ORDER BY id'}
     """
-    named = relative_path(path, folder)
+    try:
+        named = Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on another drive
+        named = path.resolve().as_posix()
     if query and is_database(path):
         return {"database": named, "query": query}
     if sheet and kind_of_table(path) == ".xlsx":
@@ -243,19 +237,6 @@ def place_in(folder: Path, path: Path, query: str = "", sheet: str = "") -> Tabl
 def place_name(place: TablePlace) -> str:
     """The name of the file, without its ending."""
     return Path(place.get("database", place.get("table", ""))).stem
-
-
-def relative_path(path: Path, folder: Path) -> str:
-    """The path as a file in `folder` names it.
-
-    Parameters
-    ----------
-    path, folder : Path
-    """
-    try:
-        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
-    except ValueError:  # on another drive
-        return path.resolve().as_posix()
 
 
 def _named(paths: Sequence[Path]) -> dict[str, Path]:
@@ -377,29 +358,20 @@ def why(feature: Feature, seen: bool = True) -> str:
     return f"{said}{other}; cells may be missing: {gaps}"
 
 
-def _model(outcome: Outcome) -> str:
+def _model(outcome: Outcome) -> list[str]:
     if not outcome.levels:
-        return "\n".join(
-            [
-                "[model]    # for a number",
-                _line("name", "ridge", "linear; its penalty is chosen among a grid of its own"),
-            ]
-        )
-    return "\n".join(
-        [
-            "[model]    # for classes",
-            _line("name", "sklearn.linear_model.LogisticRegression", "it may leave a site"),
-            _line("parameters", {"solver": "newton-cholesky"}, "no iterations to run out of"),
-            "",
-            "[candidates]",
-            _line("C", [0.01, 0.1, 1.0, 10.0], "the sources' risks decide; smaller is simpler"),
+        return [
+            "[model]    # for a number",
+            _line("name", "ridge", "linear; its penalty is chosen among a grid of its own"),
         ]
-    )
-
-
-def _comment(text: str) -> list[str]:
-    """A text as lines of a comment."""
-    return [f"# {line}" for line in textwrap.wrap(printable(text), _WIDTH - 2)]
+    return [
+        "[model]    # for classes",
+        _line("name", "sklearn.linear_model.LogisticRegression", "it may leave a site"),
+        _line("parameters", {"solver": "newton-cholesky"}, "no iterations to run out of"),
+        "",
+        "[candidates]",
+        _line("C", [0.01, 0.1, 1.0, 10.0], "the sources' risks decide; smaller is simpler"),
+    ]
 
 
 def _line(key: str, value: Any, comment: str) -> str:

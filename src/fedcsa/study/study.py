@@ -242,10 +242,11 @@ class Study:
 
     def _coding_of(self, name: str) -> Columns:
         """The coding under the source's own name of the column of predictions."""
+        return self._coding_under(self._predictions_of(name))
+
+    def _predictions_of(self, name: str) -> str:
         table = self.sources.get(name)
-        return self._coding_under(
-            table.get("predictions", "") if isinstance(table, Mapping) else ""
-        )
+        return table.get("predictions", "") if isinstance(table, Mapping) else ""
 
     def _coding_under(self, own: str) -> Columns:
         """The coding, where a site calls the column of predictions otherwise."""
@@ -392,11 +393,7 @@ class Study:
         """Columns of the tables on this machine that the study does not use."""
         tables = [self._table_of(name) for name in self.sources]
         tables += [self._target_table()] if self.target else []
-        own = [
-            table.get("predictions", "")
-            for table in self.sources.values()
-            if isinstance(table, Mapping)
-        ]
+        own = map(self._predictions_of, self.sources)
         used = {*own, self.target_predictions, self.coding.predictions} - {""}  # "" is none of them
         used |= {self.outcome.name, *(feature.name for feature in self.features)}
         every = dict.fromkeys(column for table in tables for column in table.columns())

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedcsa.data.coding import Columns
-from fedcsa.data.columns import Outcome
-from fedcsa.data.databases import database_problem, query_problem
+from fedcsa.data.columns import Outcome, said_of
+from fedcsa.data.databases import place_problems
 from fedcsa.errors import ParameterError, StudyError, gathered, one_of, raise_all
 from fedcsa.messages.policy import Policy
 from fedcsa.plan import OPTIONS
@@ -74,7 +74,7 @@ def write_study(values: Mapping[str, Any]) -> str:
     document: dict[str, Any] = {"name": values["name"], **values["options"]}
     if values["missing_values"]:
         document["missing_values"] = list(values["missing_values"])
-    document["outcome"] = _given(values["outcome"])
+    document["outcome"] = said_of(values["outcome"])
     document["features"] = Columns(values["features"]).described
     document["model"] = values["model"]
     if values["candidates"] is not None:
@@ -104,13 +104,6 @@ def _read_outcome(values: Mapping[str, Any]) -> dict[str, Any]:
         section.say("'levels' must be two or more, or left out for a number.")
     section.end()
     return {"outcome": Outcome(name, tuple(levels or ()))}
-
-
-def _given(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass that are not as by default."""
-    values = {item.name: getattr(record, item.name) for item in dataclasses.fields(record)}
-    defaults = {item.name: item.default for item in dataclasses.fields(record)}
-    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 # The model, the sites and their rules ---------------------------------------------------------
@@ -161,11 +154,7 @@ def _take_table(section: Section, values: Mapping[str, Any]) -> SourceTable:
         section.take("sheet", "str", "")
     else:
         query, database = section.take("query", "str"), section.take("database", "str")
-        wrong = [
-            None if database is None else database_problem(database),
-            None if query is None else query_problem(query),
-        ]
-        for problem in filter(None, wrong):
+        for problem in place_problems(database, query):
             section.say(problem)
     return plain_table({key: values[key] for key in _PLACE if key in values})
 

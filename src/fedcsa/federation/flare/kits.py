@@ -389,20 +389,14 @@ class KitArchive:
             with ZipFile(io.BytesIO(self._content)) as archive:
                 listed = archive.infolist()
                 names = {info.filename for info in listed}
-                if len(names) != len(listed) or not all(_is_plain(info) for info in listed):
+                # Files of a kit, each once: no folder, link, device, or compression.
+                how = {(info.external_attr, info.compress_type) for info in listed}
+                sound = names <= KIT_FILES and how <= {(_MODE, ZIP_STORED)}
+                if len(names) != len(listed) or not sound:
                     raise broken
                 return {info.filename: archive.read(info) for info in listed}
         except (BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
             raise broken from None
-
-
-def _is_plain(info: ZipInfo) -> bool:
-    """Whether an entry is one file of a kit: no folder, link, device, or compression."""
-    return (
-        info.filename in KIT_FILES
-        and info.external_attr == _MODE
-        and info.compress_type == ZIP_STORED
-    )
 
 
 def _is_for(folder: Path, about: Kit) -> bool:
