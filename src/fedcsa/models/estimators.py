@@ -347,11 +347,8 @@ def check_takes_empty(model: SklearnModel, candidates: Sequence[Candidate]) -> N
     for candidate in _unlike(candidates):
         fits = []
         for share in (0.0, EMPTY_SHARE):
-            X = made_up_rows(inputs, share)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                rng = np.random.default_rng(0)
-                [fitted] = model.fit(X, y.astype(float), np.ones(ROWS), [candidate], rng).models
+            X, rng = made_up_rows(inputs, share), np.random.default_rng(0)
+            [fitted] = model.fit(X, y.astype(float), np.ones(ROWS), [candidate], rng).models
             fits.append(fitted is not None)
         if fits == [True, False]:
             raise ModelError(no_empty_cells([item.name for item in inputs.items if item.missing]))

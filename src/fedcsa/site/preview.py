@@ -37,7 +37,6 @@ from fedcsa.models.portable import LinearModel
 from fedcsa.models.registry import checked_candidate
 from fedcsa.models.space import corners
 from fedcsa.plan import Plan
-from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
 from fedcsa.site.log import SiteLog
 from fedcsa.site.meanings import meaning_of
@@ -196,8 +195,8 @@ def _as_source(look: _Look) -> None:
     look.refusals += source.refusals(brief)
     if look.refusals or not _answer(look, source, brief, exact="risk" in came):
         return
-    for place in sorted(came.keys(), key=_round_of):
-        if _round_of(place) and not _answer(look, source, came[place], exact=True):
+    for question in sorted(_rounds_of(came), key=lambda question: question.round):
+        if not _answer(look, source, question, exact=True):
             return
     request, others = _request(brief), dict[str, FittedModel]()
     model = None
@@ -220,11 +219,6 @@ def _as_source(look: _Look) -> None:
     _answer(look, source, examination, exact="examine" in came)
     if "again" in came:
         _answer(look, source, came["again"], exact=True)
-
-
-def _round_of(place: str) -> int:
-    """The number of a round of a search, from where its question is logged; 0 of another."""
-    return int(place.split(" ")[1]) if place.startswith(f"{SEARCH} ") else 0
 
 
 def _rounds_of(came: Mapping[str, Message]) -> list[MoreCandidates]:
