@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array, chdtri, erf, logit
+from fedcsa.core.arrays import Array, erf, logit
 from fedcsa.core.random_effects import held_in, new_site
 from fedcsa.core.scores import FAR_END, Told
 
@@ -81,6 +81,8 @@ def distance_band(z: Array) -> NDArray[np.intp]:
     >>> distance_band(np.array([[0.1, 0.0], [0.7, 0.7], [1.0, 1.0], [2.0, 1.0]]))
     array([0, 1, 2, 3])
     """
+    from scipy.special import chdtri  # slow to load
+
     n_features = z.shape[1]
     ends = chdtri(n_features, 1.0 - np.arange(1, BANDS) / BANDS) / n_features
     distance: Array = np.einsum("ij,ij->i", z, z) / n_features
