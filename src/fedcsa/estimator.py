@@ -434,8 +434,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         if judged or not isinstance(model, str):  # what has a name of ours gets the matrix
             model, given = self._handed(judged, data, frames, columns)
         if judged:
-            candidates = None
-            options |= {"search": None, "budget": None}
+            candidates, options["search"], options["budget"] = None, None, None
             del options["method"]
         plan = make_plan(model, candidates, options, site["losses"], self.trusted_types, **columns)
         if coding is not None:
@@ -477,13 +476,14 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         texts = listed and all(isinstance(name, str) for name in trusted)
         if not texts or isinstance(trusted, str):
             raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
-        options = {name: getattr(self, name) for name in OPTIONS if name != "seed"}
         seed = np.random.default_rng() if self.random_state is None else self.random_state
         if isinstance(seed, np.random.Generator):
             seed = int(seed.integers(2**32))
         elif isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(2**31 - 1))
-        options["seed"] = seed
+        if not OPTIONS["seed"].holds(seed):
+            raise OPTIONS["seed"].refusal("random_state", seed)
+        options = {name: seed if name == "seed" else getattr(self, name) for name in OPTIONS}
         losses, ratio = {}, None
         if callable(self.loss):
             options["loss"] = f"own:{getattr(self.loss, '__name__', 'loss')}"

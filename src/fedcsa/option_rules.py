@@ -37,8 +37,11 @@ class Option:
 
     def problem(self, name: str, value: Any) -> ParameterError | None:
         """What is wrong with the value of the option `name`, if anything is."""
-        if (value is None and self.optional) or self.holds(value):
-            return None
+        sound = (value is None and self.optional) or self.holds(value)
+        return None if sound else self.refusal(name, value)
+
+    def refusal(self, name: str, value: Any) -> ParameterError:
+        """What is wrong with a value that does not hold."""
         short = value is None or isinstance(value, str | int | float)
         got = value if short else type(value).__name__
         return one_of(name, self.allowed, got) if self.allowed else must(name, self.words, got)
