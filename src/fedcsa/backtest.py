@@ -136,8 +136,7 @@ class Player:
         self._X = rows[:, :d]
         self._given = rows[:, -1] if column else given
         self._groups = rows[:, d] if plan.group else None
-        where = f"The outcome of source {name!r}"
-        self._y = as_outcome(y, plan.classes, where)
+        self._y = as_outcome(y, plan.classes, f"The outcome of source {name!r}")
         self._loss: Loss = loss_named(plan.loss, own=losses)
         self._loss_name = "" if plan.loss in (losses or {}) else plan.loss
         self._trusted = trusted_types
@@ -218,7 +217,10 @@ class Player:
         plain = [{k: v for k, v in one.items() if k != RATIO_POWER} for one in plan.candidates]
         different = list({to_json(one): one for one in plain}.values())
         model, candidates = instantiate(plan.model, different, len(plan.classes), self._trusted)
-        X, ones = self._seen(), np.ones(len(self._X))
+        X, ones = self._X, np.ones(len(self._X))
+        if plan.scale:  # in units of their own means and sds
+            sd = X.std(axis=0)
+            X = (X - X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
         rng = generator_for(plan.seed, self.name, "reference")
         n_folds = min(REFERENCE_FOLDS, len(X))
         labels = fold_labels(0, len(X), n_folds, fold_key(rng), self._groups)
@@ -234,11 +236,3 @@ class Player:
             total[list({*failures, *path.failures})] = np.inf
         smallest = float(total.min() / len(X))
         return smallest if np.isfinite(smallest) else 0.0
-
-    def _seen(self) -> Array:
-        """The rows in units of their own means and sds, if the study scales."""
-        if not self.plan.scale:
-            return self._X
-        sd = self._X.std(axis=0)
-        seen: Array = (self._X - self._X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
-        return seen

@@ -143,10 +143,8 @@ def load_result(folder: str | Path) -> Adaptation:
         )
     _require_part(folder, "models")
     with whole(folder, "a file is missing or was changed"):
-        why = ""
-        if found.kept:
-            why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
         if found.kept and not any((folder / "models").iterdir()):
+            why = refused_before_fitting(thaw(found.plan.model), thaw(found.plan.candidates))
             raise ResultError(f"The result in {str(folder)!r} keeps no models. {why or _UNKEPT}")
         reports = {}
         for position, name in enumerate(_model_names(found)):

@@ -33,7 +33,9 @@ from fedcsa.errors import (
 from fedcsa.words import counted, listed, printable
 
 if TYPE_CHECKING:
+    from fedcsa.data.coding import Columns
     from fedcsa.study import Study
+    from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.verdict import Verdict
 
 EXIT_INPUT, EXIT_EXCHANGE, EXIT_MODEL, EXIT_DO_NOT_USE, EXIT_BROKEN = 3, 4, 5, 6, 7
@@ -354,6 +356,19 @@ def print_json(content: Any) -> None:
 def printable_lines(text: str) -> str:
     """Lines from elsewhere without control characters."""
     return "\n".join(map(printable, text.splitlines()))
+
+
+def open_result(folder: Path) -> tuple[Adaptation, Columns]:
+    """A result, and how its tables are read."""
+    from fedcsa.answer.store import load_result
+
+    adaptation = load_result(folder)
+    if adaptation.columns is None:
+        raise ResultError(
+            f"A result must hold the columns of its tables to read others; {str(folder)!r} does "
+            "not. Save it again with FedCSA.save, or run the study again."
+        )
+    return adaptation, adaptation.columns
 
 
 def write_draft(out: Path, text: str) -> None:

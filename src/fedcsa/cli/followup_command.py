@@ -13,13 +13,13 @@ from fedcsa.cli.common import (
     RowsQuery,
     RowsSheet,
     Screen,
+    open_result,
     option,
     out_option,
     place_of,
     shown_place,
     unbroken,
 )
-from fedcsa.cli.predict_command import result_columns
 from fedcsa.errors import TableError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def followup(
     --------
     fedcsa followup result new.csv --n 30 --out charts.csv
     """
-    from fedcsa.answer.store import load_history, load_result, save_history
+    from fedcsa.answer.store import load_history, save_history
     from fedcsa.data.tables import write_table
     from fedcsa.outcomes import History, pick_rows
     from fedcsa.study.outcome_tables import ROW_NUMBER, outcome_of, read_target_rows
@@ -65,8 +65,7 @@ def followup(
     if out.exists():
         raise TableError(f"{str(out)!r} already exists. Delete it or choose another name: --out")
     with output.working(f"reading {shown_place(rows)}"):
-        adaptation = load_result(result)
-        columns = result_columns(result, adaptation)
+        adaptation, columns = open_result(result)
         outcome = outcome_of(columns).name
         found = read_target_rows(columns, place_of(rows, query, sheet))
     history = History() if anew else load_history(result, adaptation)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import click
 
@@ -18,6 +18,7 @@ from fedcsa.cli.common import (
     RowsPlace,
     RowsQuery,
     RowsSheet,
+    open_result,
     option,
     out_option,
     place_of,
@@ -25,15 +26,10 @@ from fedcsa.cli.common import (
     shown_place,
     warn,
 )
-from fedcsa.errors import ResultError
 from fedcsa.words import count, counted
 
 #: Features that lie far outside are named up to so many: a table in other units would have all.
 MOST_WARNED = 3
-
-if TYPE_CHECKING:
-    from fedcsa.data.coding import Columns
-    from fedcsa.target.adaptation import Adaptation
 
 
 def predict(
@@ -75,7 +71,7 @@ def predict(
     fedcsa predict result new-patients.parquet --keep all --out p.parquet
     fedcsa predict result db.duckdb --query "SELECT * FROM t ORDER BY id"
     """
-    from fedcsa.answer.store import load_history, load_result
+    from fedcsa.answer.store import load_history
     from fedcsa.data.tables import open_table
     from fedcsa.study.predicting import FAR_SDS, predicted_batches
 
@@ -83,8 +79,7 @@ def predict(
         wrong = f"--interval must be between 0 and 1, such as 0.9; it is {interval:g}."
         raise click.UsageError(wrong)
     where = place_of(rows, query, sheet)
-    adaptation = load_result(result)
-    columns, far = result_columns(result, adaptation), Counter[str]()
+    (adaptation, columns), far = open_result(result), Counter[str]()
     with output.working(f"predicting {shown_place(rows)}") as say:
         pieces = predicted_batches(
             columns, adaptation, where, keep=keep or (), level=interval, far=far
@@ -149,13 +144,3 @@ def _plain(cell: Any) -> Any:
     if hasattr(cell, "isoformat"):
         return cell.isoformat()
     return str(cell) if isinstance(cell, Decimal) else cell
-
-
-def result_columns(result: Path, adaptation: Adaptation) -> Columns:
-    """How the tables of a result are read."""
-    if adaptation.columns is None:
-        raise ResultError(
-            f"A result must hold the columns of its tables to read others; {str(result)!r} does "
-            "not. Save it again with FedCSA.save, or run the study again."
-        )
-    return adaptation.columns

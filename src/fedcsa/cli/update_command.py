@@ -16,12 +16,12 @@ from fedcsa.cli.common import (
     Screen,
     argument,
     follow,
+    open_result,
     option,
     place_of,
     shown_place,
     unbroken,
 )
-from fedcsa.cli.predict_command import result_columns
 from fedcsa.cli.report_command import report_line
 from fedcsa.words import counted
 
@@ -65,15 +65,14 @@ def update(
     fedcsa update result outcomes.csv --rows new.csv     # ids and outcomes only
     fedcsa update result outcomes.csv --quiet || echo "look closer"
     """
-    from fedcsa.answer.store import load_history, load_result, plain, save_history
+    from fedcsa.answer.store import load_history, plain, save_history
     from fedcsa.answer.terminal import print_update
     from fedcsa.outcomes import bring_in
     from fedcsa.study.outcome_tables import read_labelled, read_target_rows
 
     places = [place_of(table, query, sheet) for table in outcomes]
     with output.working(f"reading {', '.join(map(shown_place, outcomes))}"):
-        adaptation = load_result(result)
-        columns = result_columns(result, adaptation)
+        adaptation, columns = open_result(result)
         target = read_target_rows(columns, rows) if rows else None
         came = read_labelled(columns, places, target)
     with output.working(f"bringing in {counted(len(came.y), 'outcome')}"):

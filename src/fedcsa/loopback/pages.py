@@ -7,7 +7,6 @@ to ask.
 
 from __future__ import annotations
 
-import functools
 import hmac
 import os
 import secrets
@@ -31,7 +30,6 @@ from fedcsa.errors import FedCSAError, ResultError
 from fedcsa.words import counted, printable
 
 if TYPE_CHECKING:
-    import jinja2
     from starlette.types import Receive, Scope, Send
 
 HOST = "127.0.0.1"
@@ -269,17 +267,8 @@ def rendered(shown: Shown, base: str, csrf: str) -> str:
     csrf : str
         What every form on the page sends back.
     """
-    template = _environment().get_template(shown.template)
+    template = templates().get_template(shown.template)
     return template.render(**shown.facts, base=base, csrf=csrf, version=version("fedcsa"))
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = templates()
-    environment.filters |= {
-        "printable": printable, "lines": _printable_lines, "moment": _moment, "ago": _ago,
-    }  # fmt: skip
-    return environment
 
 
 def _printable_lines(text: str) -> str:
@@ -305,6 +294,11 @@ def _ago(time: str) -> str:
         return ""
     unit, length, _ = next(u for u in _UNITS if u[2] is None or seconds < u[2])
     return f"{counted(int(seconds // length), unit)} ago"
+
+
+templates().filters |= {
+    "printable": printable, "lines": _printable_lines, "moment": _moment, "ago": _ago,
+}  # fmt: skip
 
 
 # How they are served --------------------------------------------------------------------------
