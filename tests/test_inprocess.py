@@ -45,7 +45,7 @@ def test_two_sources_of_one_name_are_an_error():
 
 
 def test_the_sources_within_reach_are_named():
-    assert set(InProcess([source("b"), source("a")]).source_names) == {"a", "b"}
+    assert set(InProcess([source("b"), source("a")]).sources) == {"a", "b"}
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,8 @@ class AsBytes:
         self.inner = inner
 
     @property
-    def source_names(self):
-        return tuple(sorted(self.inner.source_names, reverse=True))
+    def sources(self):
+        return dict(sorted(self.inner.sources.items(), reverse=True))
 
     def ask(self, messages, phase):
         answers = {}
@@ -184,9 +184,6 @@ class AsBytes:
             [(_, answer)] = self.inner.ask({name: came}, phase).items()
             answers[name] = decode(encode(answer))
         return answers
-
-    def ledgers(self):
-        return self.inner.ledgers()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,7 +17,6 @@ from fedcsa.models.space import MOST_ROUNDS
 from fedcsa.source.processes import watched
 
 if TYPE_CHECKING:
-    from fedcsa.messages.policy import LedgerEntry
     from fedcsa.source.source import Source
     from fedcsa.target.adaptation import Adaptation
     from fedcsa.target.target import Target
@@ -62,9 +61,8 @@ class InProcess:
             raise must("sources", "sources with distinct names", doubled[0])
         if TARGET in names:
             raise must("sources", "sources with other names than the target's", TARGET)
-        self._sources = {source.name: source for source in sources}
         #: Who can be asked.
-        self.source_names: Sequence[str] = tuple(names)
+        self.sources: Mapping[str, Source] = {source.name: source for source in sources}
         self._progress = progress
         self._kept = kept
         #: How far a search has come, in words: told with its phase.
@@ -74,16 +72,12 @@ class InProcess:
         """Send every source its message and return their answers by name."""
         answers, told = {}, f"{phase}: {self.far}" if phase == SEARCH else phase
         for name, message in messages.items():
-            source = self._sources[name]
+            source = self.sources[name]
             with _told(self._progress, told, name) if self._progress else nullcontext():
                 answers[name] = (
                     self._kept.answer(source, message) if self._kept else source.answer(message)
                 )
         return answers
-
-    def ledgers(self) -> dict[str, tuple[LedgerEntry, ...]]:
-        """What left every source."""
-        return {name: tuple(source.ledger.entries) for name, source in self._sources.items()}
 
 
 @contextmanager
@@ -154,7 +148,7 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
     target : Target
     courier : InProcess
     """
-    names = sorted(courier.source_names)
+    names = sorted(courier.sources)
 
     def ask_target(step: str, answers: Mapping[str, Message]) -> TargetTurn[Message, Adaptation]:
         if step == "announce":
@@ -170,7 +164,8 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
         return TargetTurn(again, None if again else target.conclude(answers))
 
     adaptation = carry_messages(ask_target, courier.ask)
-    return replace(adaptation, ledgers={**adaptation.ledgers, **courier.ledgers()})
+    left = {name: tuple(source.ledger.entries) for name, source in courier.sources.items()}
+    return replace(adaptation, ledgers={**adaptation.ledgers, **left})
 
 
 def with_texts(error: CandidatesError, sources: Sequence[Source]) -> CandidatesError:

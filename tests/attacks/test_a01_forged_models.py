@@ -62,7 +62,7 @@ def taken(report, asked, plan):
     """What is wrong with a model that the target takes from source 'a', if anything."""
     _, brief, said = asked
     accept(report, "a", *asked)
-    return open_models({"a": report}, {"a": said}, plan, np.zeros((1, 2)), brief.sd)[2]
+    return open_models({"a": report}, {"a": said}, plan, [np.zeros((1, 2))], brief.sd)[2]
 
 
 @pytest.fixture(scope="module")

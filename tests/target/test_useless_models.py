@@ -412,13 +412,13 @@ def test_impossible_examinations_are_refused(make, changed, text):
 def second(make):
     """A source, and the second examination that it is asked for."""
     _, courier = study(make, model=flipped)
-    return courier._sources["a"], courier.asked["examine"]["a"], courier.asked["again"]["a"]
+    return courier.sources["a"], courier.asked["examine"]["a"], courier.asked["again"]["a"]
 
 
 def test_a_second_examination_is_of_the_first_ones_models_alone(make, second):
     source, _, again = second
     assert source.answer(again).name == "examination-report"
-    site, first = study(make)[1]._sources["a"], study(make)[1].asked["examine"]["a"]
+    site, first = study(make)[1].sources["a"], study(make)[1].asked["examine"]["a"]
     changed = {name: 1.01 * array for name, array in first.arrays.items()}
     other = dataclasses.replace(first, again=True, arrays=changed)
     assert site.answer(other).rule == "one_examination"

@@ -323,8 +323,8 @@ class Study:
             return replace(run_study(target, courier), described=columns)
         except WITHOUT_MODEL as error:
             left = target.without_model(error.rule, str(error))
-            ledgers = {**left.ledgers, **courier.ledgers()}
-            error.adaptation = replace(left, ledgers=ledgers, described=columns)
+            ledgers = {source.name: tuple(source.ledger.entries) for source in sources}
+            error.adaptation = replace(left, ledgers={**left.ledgers, **ledgers}, described=columns)
             raise
 
     def problems(self, trusted_types: Collection[str] = ()) -> list[str]:

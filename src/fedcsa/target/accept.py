@@ -8,7 +8,7 @@ rounded to a few digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,27 +139,26 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
     report : RiskReport
     brief : Brief
     """
-    where, classes = f"The report of source {report.source!r}", len(brief.classes)
-    if report.n_rows > MAX_ROWS:
-        raise MessageError(f"{where} must be on at most {MAX_ROWS} rows.")
-    k, d = len(brief.candidates), len(brief.features)
-    if (len(report.risk), len(report.difference_after)) != (k, d):
-        raise MessageError(f"{where} must cover the study's {k} candidates and {d} features.")
+    where, shares = f"The report of source {report.source!r}", report.outcome_mean
+    k, d, classes = len(brief.candidates), len(brief.features), len(brief.classes)
+    whole = (shares >= 0.0).all() and 1 / SLACK <= shares.sum() <= SLACK
+    once = brief.scheme != "cross-fit" or report.n_judged == report.n_rows
+    covers = (len(report.risk), len(report.difference_after)) == (k, d)
+    bounds = (
+        (report.n_rows <= MAX_ROWS, f"must be on at most {MAX_ROWS} rows."),
+        (covers, f"must cover the study's {k} candidates and {d} features."),
+        (once, "must judge every row once."),
+        (report.n_folds <= brief.n_folds, "must have the study's folds, or fewer."),
+        ((len(report.loss_mean) > 0) == brief.moments, "must have moments if the study asks."),
+        (len(shares) == max(classes, 1), "must be on the study's outcome."),
+        (not (classes and report.outcome_sd), f"must have no sd of classes. {_ASK}"),
+        (whole or not classes, f"must have shares that sum to 1. {_ASK}"),
+    )
+    for holds, text in bounds:
+        if not holds:
+            raise MessageError(f"{where} {text}")
     if report.findings or report.failed:
         _check_words(report, brief)
-    if brief.scheme == "cross-fit" and report.n_judged != report.n_rows:
-        raise MessageError(f"{where} must judge every row once.")
-    if report.n_folds > brief.n_folds:
-        raise MessageError(f"{where} must have the study's folds, or fewer.")
-    if (len(report.loss_mean) > 0) != brief.moments:
-        raise MessageError(f"{where} must have moments if the study asks.")
-    if len(report.outcome_mean) != max(classes, 1):
-        raise MessageError(f"{where} must be on the study's outcome.")
-    if classes and report.outcome_sd:
-        raise MessageError(f"{where} must have no sd of classes. {_ASK}")
-    shares = report.outcome_mean
-    if classes and ((shares < 0.0).any() or not 1 / SLACK <= shares.sum() <= SLACK):
-        raise MessageError(f"{where} must have shares that sum to 1. {_ASK}")
     if brief.loss not in (*REGRESSION, *CLASSIFICATION):
         return
     # Built-in losses are not negative, and some are at most 1; their variances follow.
@@ -291,7 +290,7 @@ def open_models(
     sent: Mapping[str, ModelReport],
     reports: Mapping[str, RiskReport],
     plan: Plan,
-    seen: Array,
+    seen: Iterable[Array],
     sd: Array,
 ) -> tuple[dict[str, FittedModel], dict[str, str], dict[str, FedCSAError]]:
     """Open every model whose report was accepted, and let it predict the target's rows.
@@ -306,33 +305,35 @@ def open_models(
     reports : mapping of str to RiskReport
         Of all sources; they tell how large an error typically is.
     plan : Plan
-    seen : array of shape (rows, features)
-        The target's rows in the models' units; its means alone, if it told only a table.
+    seen : iterable of array of shape (rows, features)
+        The target's rows in the models' units; its means alone, if it told only a table. Models
+        are compared on the first array, and must be able to predict the others too.
     sd : array of shape (features,)
         The target's, as it told them.
     """
-    models, outputs = dict[str, FittedModel](), dict[str, Array]()
-    unable, refused = dict[str, str](), dict[str, FedCSAError]()
+    models, unable, refused = dict[str, FittedModel](), dict[str, str](), dict[str, FedCSAError]()
     for name, report in sorted(sent.items()):
         try:
             told = report.form, report.arrays, plan, report.candidate
-            model = open_agreed(*told, sd, report.held)
+            models[name] = open_agreed(*told, sd, report.held)
         except ModelError as error:
             refused[name] = MessageError(f"The model of source {name!r} is refused. {error}")
-            continue
-        output, reason = predicted_or_why_not(model, seen)
-        if output is None:
-            unable[name] = reason
-        else:
-            models[name], outputs[name] = model, output
-    for name in wild_models(outputs, reports, plan.loss):
-        del models[name]
-        if not reaches(reports[name]):  # an honest model may be far off where its site has no rows
-            unable[name] = "WildModel"
-            continue
-        text = f"The model of source {name!r} predicts what no honest model would. {_ASK}"
-        refused[name] = wild = MessageError(text)
-        wild.rule = "wild_model"
+    for place, rows in enumerate(seen):
+        outputs, failed = dict[str, Array](), dict[str, str]()
+        for name, model in models.items():
+            output, reason = predicted_or_why_not(model, rows)
+            if output is None:
+                failed[name] = reason
+            elif place == 0:
+                outputs[name] = output
+        for name in wild_models(outputs, reports, plan.loss) if outputs else ():
+            failed[name] = "WildModel"
+            if reaches(reports[name]):  # elsewhere an honest model may be far off
+                text = f"The model of source {name!r} predicts what no honest model would. {_ASK}"
+                refused[name] = wild = MessageError(text)
+                wild.rule = "wild_model"
+        models = {name: model for name, model in models.items() if name not in failed}
+        unable |= {name: reason for name, reason in failed.items() if name not in refused}
     return models, unable, refused
 
 

@@ -383,14 +383,11 @@ class Adaptation:
             found = self._line.predict(rows)
         else:
             seen = self._in_units(rows) if self.plan.scale else rows
-            found = combine(self.models, self._weights, seen, self.plan.combine)
+            weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
+            found = combine(self.models, weights, seen, self.plan.combine)
         if self.correction is None or not corrected:
             return found
         return self.correction.corrected(found, self._in_units(rows))
-
-    @property
-    def _weights(self) -> Mapping[str, float]:
-        return {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
 
     @cached_property
     def _line(self) -> LinearModel | None:
@@ -426,7 +423,7 @@ class Adaptation:
         """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
             raise ModelError("A median of models is no linear model, so it cannot be exported.")
-        told = self._weights
+        told = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         names = sorted(name for name in self.models if told.get(name, 0.0) > 0.0)
         if not names:
             raise ModelError("This result has no model that could be exported.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -40,7 +41,6 @@ from fedcsa.messages.messages import (
 from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.description import GIVEN, Candidate
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.model import predicted_or_why_not
 from fedcsa.models.registry import instantiate
 from fedcsa.models.space import SpaceFunction
 from fedcsa.plan import Plan
@@ -308,11 +308,14 @@ class Target:
         told = {name: models[name] for name in self.asked if name in models}
         answers = self._accepted(self._request, told)
         sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
-        seen = self._in_units(self.table.mean[None] if self._rows is None else self._rows.sample)
+        rows: Iterable[Array] = [self.table.mean[None]]
+        if self._rows is not None:
+            rows = [self._rows.sample]
+            if len(self._rows.sample) < self._rows.moments.n_rows:
+                rows = chain(rows, self._rows.batches)
+        seen = map(self._in_units, rows)
         opened = open_models(sent, self._reports, self.plan, seen, self.table.sd)
         self._models, unable, refused = opened
-        if self._rows is not None and len(seen) < self._rows.moments.n_rows:
-            unable |= self._unable_elsewhere()
         self._sent = {name: sent[name] for name in self._models}
         for name, error in refused.items():
             self._refuse(name, error)
@@ -372,17 +375,6 @@ class Target:
             else:
                 self._examinations[name] = self.ledger.release(asked, [name])
         return dict(self._examinations)
-
-    def _unable_elsewhere(self) -> dict[str, str]:
-        """Models that fail on rows outside the sample on which they are compared, and why."""
-        unable = {}
-        for X in self._rows.batches if self._rows else ():
-            for name in list(self._models):
-                reason = predicted_or_why_not(self._models[name], self._in_units(X))[1]
-                if reason:
-                    unable[name] = reason
-                    del self._models[name]
-        return unable
 
     def _go_on_without(self, missing: Collection[str]) -> None:
         """As if sources that sent neither model nor refusal had never been there.

@@ -240,7 +240,7 @@ class Exchange:
         accept(message, "a", question, brief, said)
         if isinstance(message, ModelReport):
             sent = {"a": message}
-            told = open_models(sent, self.reports, self.plan, self.seen, self.brief.sd)
+            told = open_models(sent, self.reports, self.plan, [self.seen], self.brief.sd)
             for error in told[2].values():
                 raise error
         if isinstance(message, RiskReport) and not self.given and not first:
