@@ -36,7 +36,7 @@ from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import instantiate
 from fedcsa.plan import make_plan
 from fedcsa.source.certificate import certify
-from fedcsa.source.measure import fit_chosen, measure, prepare
+from fedcsa.source.measure import measure, prepare
 from fedcsa.source.weigh import SiteRows
 from fedcsa.target.target import Target
 
@@ -124,7 +124,8 @@ class Fitter:
         if len(self.candidates) > 1:
             at = int(np.argmin(measure(prepare(rows), "").risk))
         work = prepare(rows, at)
-        [model] = fit_chosen(work).models
+        [path] = work.fits.paths([work.fits.sent], [work.chosen])
+        [model] = path.models
         report = ModelReport(
             study="membership", source="a", in_reply_to="", candidate=at, n_rows=len(y), show=True,
             form=model.form, arrays=model.arrays,

@@ -17,7 +17,7 @@ from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.exposure import fit_unexposed, largest_losses, outcome_shares, variance_shares
 from fedcsa.source.fits import RowFits
-from fedcsa.source.measure import fit_chosen, held_out_losses, measure, prepare
+from fedcsa.source.measure import held_out_losses, measure, prepare
 from fedcsa.source.weigh import SiteRows, weights_of
 from fedcsa.target.target import Target
 
@@ -43,8 +43,13 @@ def exposed(X, y, candidate, **options):
     brief = Target(rows(100, 20, seed=1)[0], plan).brief(["s"])
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
     work = prepare(site.of(brief), 0)
-    [model] = fit_chosen(work).models
+    [model] = fitted(work).models
     return outcome_shares(work, model).max(), work, model
+
+
+def fitted(work):
+    [path] = work.fits.paths([work.fits.sent], [work.chosen])
+    return path
 
 
 def shares_in(work, candidate, model):
@@ -176,7 +181,7 @@ def test_of_rare_classes_the_row_of_the_largest_probability_is_exposed():
 def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():
     X, y = rows()
     _, work, _ = exposed(X, y, PLAIN)
-    path, after = fit_unexposed(work, 0.5)
+    path, after = fit_unexposed(fitted(work), work, 0.5)
     assert np.flatnonzero(after.left_out).tolist() == [0]
     assert path.n_rows == len(y)  # as it was told before
     seen = work.rows.whole().seen[1:]
@@ -188,14 +193,14 @@ def test_a_model_without_the_exposed_rows_is_the_one_fitted_without_them():
 @pytest.mark.parametrize("most", [1.0, float("inf")])
 def test_without_the_rule_nobody_is_left_out(most):
     _, work, model = exposed(*rows(), PLAIN)
-    path, after = fit_unexposed(work, most)
+    path, after = fit_unexposed(fitted(work), work, most)
     assert after.left_out is None
     assert path.models[0].coefficients.tolist() == model.coefficients.tolist()
 
 
 def test_where_nobody_is_exposed_the_model_is_the_same_to_the_bit():
     _, work, model = exposed(*rows(rare=20), PLAIN)
-    path, after = fit_unexposed(work, 0.5)
+    path, after = fit_unexposed(fitted(work), work, 0.5)
     assert after.left_out is None
     assert path.models[0].coefficients.tolist() == model.coefficients.tolist()
 
@@ -204,7 +209,7 @@ def test_rows_that_hide_each_other_are_found_one_after_the_other():
     X, y = rows(rare=0)
     X[0, 0], X[1, 0] = 1e6, 1e3  # beside the first, the second is nothing
     _, work, _ = exposed(X, y, PLAIN)
-    _, after = fit_unexposed(work, 0.5)
+    _, after = fit_unexposed(fitted(work), work, 0.5)
     assert np.flatnonzero(after.left_out).tolist() == [0, 1]
 
 
@@ -212,7 +217,7 @@ def test_a_model_without_many_of_its_rows_does_not_leave():
     X, y = rows(n=120, rare=0)
     _, work, _ = exposed(X, y, PLAIN)
     with pytest.raises(PolicyError, match="single patients"):
-        fit_unexposed(work, 1.0 / 120 + 1e-6)
+        fit_unexposed(fitted(work), work, 1.0 / 120 + 1e-6)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])

@@ -27,7 +27,7 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import FittedModel
 from fedcsa.source.exposure import largest_examined_share
 from fedcsa.source.measure import Work
-from fedcsa.source.mixture import Predictor, mixture_of
+from fedcsa.source.mixture import Predictor, mixture_and_members
 from fedcsa.source.weigh import Batch
 
 #: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
@@ -98,7 +98,8 @@ def examine(
         Hash of the examination.
     """
     assert isinstance(work.weighing, Tilt)  # noqa: S101 - checked by the source
-    brief, tilt, predict = work.rows.brief, work.weighing, mixture_of(asked, members, work)
+    brief, tilt = work.rows.brief, work.weighing
+    predict = partial(mixture_and_members, asked, members, work)
     if policy.max_row_leverage < 1.0:
         policy.check_leverage(largest_examined_share(work, predict, members))
     rng = generator_for(brief.seed, work.rows.source, "jackknife")
@@ -122,7 +123,7 @@ def examine(
     if not min(risk, constant) ** 2 > 0.0:  # squares are divided by, and that of 1e-200 is 0
         return report("no_loss")
     unit = float(np.sqrt(sums[4])) or 1.0  # of residuals; a level is told in shares of it
-    spread, variances = first.spread.variances(unit)
+    explained, variances = first.spread.variances(unit, tilt)
     if rate:
         variances[0] = max(variances[0], risk**2 * _log_rate_variance(risk, ess))
         if not (sums[1:3] > 0.0).all():
@@ -137,7 +138,7 @@ def examine(
     return report(
         risk=risk,
         risk_variance=max(float(variances[0]) / risk**2 + imbalance**2, SMALLEST_VARIANCE),
-        explained=_explained(tilt, first.spread.with_functions, spread) / risk**2,
+        explained=explained / risk**2,
         constant_risk=constant,
         ratio_variance=max(float(variances[1]) + imbalance**2, SMALLEST_VARIANCE),
         level=level,
@@ -272,14 +273,17 @@ class _Spread:
             with_functions=self.with_functions + gap[0] * self.functions,
         )
 
-    def variances(self, unit: float) -> tuple[float, Array]:
-        """Σ w (L − f)², and sampling variances of means: of L − f, L/f − K/f_K, r/unit, ratios.
+    def variances(self, unit: float, tilt: Tilt) -> tuple[float, Array]:
+        """How much C explains of Σ w (L − f)², and sampling variances of means.
 
-        Ratios are those of the members.
+        Of L − f, L/f − K/f_K, r/unit, and the ratios of the members. C explains by a ridge
+        regression; Σ w C (L − f) is Σ w (C − mean)(L − f), since Σ w (L − f) = 0.
 
         Parameters
         ----------
         unit : float
+        tilt : Tilt
+            With the weighted moments of C.
         """
         mean = self.mean
         each = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0.0)
@@ -296,7 +300,10 @@ class _Spread:
         found = sampling_variance(plain, np.maximum(squared, 0.0), 1.0 / self.squares)
         if not min(mean[:2]) > 0.0:
             found[1] = 0.0
-        return float(plain[0]), found
+        G = tilt.moments[1:, 1:] - np.outer(tilt.moments[0, 1:], tilt.moments[0, 1:])
+        b = np.linalg.solve(G + EXPLAINED_RIDGE * np.eye(len(G)), self.with_functions)
+        # G of rows that are all alike is rounding error, of either sign.
+        return min(max(float(b @ G @ b), 0.0), float(plain[0])), found
 
 
 @dataclass(frozen=True)
@@ -498,22 +505,3 @@ def _log_rate_variance(rate: float, ess: float) -> float:
         Effective rows.
     """
     return (1.0 - rate) / ((ess + 1.0) * rate)
-
-
-def _explained(tilt: Tilt, with_functions: Array, spread: float) -> float:
-    """The part of the loss's weighted variance that C explains, by a ridge regression.
-
-    Parameters
-    ----------
-    tilt : Tilt
-        With the weighted moments of C.
-    with_functions : array of shape (functions,)
-        Σ w C (L − f), which is Σ w (C − mean)(L − f) since Σ w (L − f) = 0.
-    spread : float
-        Σ w (L − f)².
-    """
-    mean = tilt.moments[0, 1:]
-    G = tilt.moments[1:, 1:] - np.outer(mean, mean)
-    b = np.linalg.solve(G + EXPLAINED_RIDGE * np.eye(len(G)), with_functions)
-    # G of rows that are all alike is rounding error, of either sign.
-    return min(max(float(b @ G @ b), 0.0), spread)

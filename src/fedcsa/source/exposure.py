@@ -38,7 +38,7 @@ from fedcsa.models.model import Path
 from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
 from fedcsa.source.fits import LinearFits
-from fedcsa.source.measure import Work, fit_chosen, held_out_losses
+from fedcsa.source.measure import Work, held_out_losses
 from fedcsa.source.weigh import Batch, weights_of
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ _MOST_ROUNDS = 10
 MOST_LEFT_OUT = 0.1
 
 
-def fit_unexposed(work: Work, most: float) -> tuple[Path, Work]:
+def fit_unexposed(path: Path, work: Work, most: float) -> tuple[Path, Work]:
     """The model that is sent, as a path of one, without rows that decide their own prediction.
 
     Parameters
     ----------
+    path : Path
+        With them.
     work : Work
         Of the chosen candidate.
     most : float
@@ -75,7 +77,6 @@ def fit_unexposed(work: Work, most: float) -> tuple[Path, Work]:
     PolicyError
         If too many rows would have to be left out.
     """
-    path = fit_chosen(work)
     n_rows = path.n_rows  # told as it was: an exact count would tell how many are left out
     for _ in range(_MOST_ROUNDS):
         [model] = path.models
@@ -109,7 +110,8 @@ def _fit_without(work: Work, out: NDArray[np.bool_]) -> Path:
     labels = np.concatenate([folds.labels(batch) for [batch] in work.rows.by_batch])
     dealt = np.where(out, folds.n_folds, labels).astype(np.int16)
     inside = replace(folds, n_folds=folds.n_folds + 1, dealt=dealt)
-    return fit_chosen(replace(work, fits=replace(work.fits, folds=inside)))
+    [path] = replace(work.fits, folds=inside).paths([work.fits.sent], [work.chosen])
+    return path
 
 
 def exposures(work: Work, model: FittedModel) -> Array:

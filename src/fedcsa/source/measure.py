@@ -171,14 +171,6 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     )
 
 
-def fit_chosen(work: Work) -> Path:
-    """The model that is sent, as a path of one."""
-    if work.fits is None:
-        return Path((None,))
-    [path] = work.fits.paths([work.fits.sent], [work.chosen])
-    return path
-
-
 # Judging ------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,7 @@ from fedcsa.source.weigh import Batch
 if TYPE_CHECKING:
     from fedcsa.source.measure import Work
 
-#: From a batch to what the mixture predicts, (rows,) or (rows, classes), and what every member
-#: does; None where it cannot predict the rows. Of lines, an array of shape (members, rows).
+#: From a batch to what the mixture and its members predict, see `mixture_and_members`.
 Predictor = Callable[[Batch], tuple[Array | None, "Array | list[Array | None]"]]
 
 
@@ -94,8 +93,12 @@ def _fingerprints(asked: Examination) -> list[Hashable]:
     ]
 
 
-def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -> Predictor:
-    """The mixture as a function of a batch; where most is the source's own, held-out predictions.
+def mixture_and_members(
+    asked: Examination, members: Sequence[FittedModel], work: Work, batch: Batch
+) -> tuple[Array | None, Array | list[Array | None]]:
+    """What the mixture predicts for a batch, and what every member does.
+
+    Where most of it is the source's own, that is held-out predictions.
 
     Parameters
     ----------
@@ -103,37 +106,39 @@ def mixture_of(asked: Examination, members: Sequence[FittedModel], work: Work) -
     members : sequence of FittedModel
     work : Work
         Whose paths hold the chosen candidate alone, if the source's own model takes part.
+    batch : Batch
+
+    Returns
+    -------
+    mixture : array of shape (rows,) or (rows, classes), or None
+        None where a member cannot predict the rows.
+    members : array of shape (members, rows), or list of arrays and None
+        An array of lines.
     """
-    lines, weights = Lines.of(members), asked.weights
+    X, lines, weights = batch.seen, Lines.of(members), asked.weights
     # A mean of lines is a line.
     one = lines.mean(weights) if lines is not None and asked.combine == "mean" else None
+    each: Array | list[Array | None]
+    if one is not None and lines is not None and lines.link == "identity":
+        with np.errstate(all="ignore"):  # what is not finite is looked for
+            each = (X @ lines.coefficients.T + lines.intercepts).T
+    else:  # a model of another site may know nothing of a level that is only here
+        each = [predicted_or_why_not(member, X)[0] for member in members]
+    taken = each
     if one is not None:
-        weights = np.array([weights.sum()])
+        taken, weights = [predicted_or_why_not(one, X)[0]], np.array([weights.sum()])
+    outputs = [output for output in taken if output is not None]
+    if len(outputs) < len(taken):
+        return None, each
     if asked.own_weight:
+        outputs.append(_held_out(work, batch))
         weights = np.append(weights, asked.own_weight)
-
-    def predict(batch: Batch) -> tuple[Array | None, Array | list[Array | None]]:
-        X = batch.seen
-        each: Array | list[Array | None]
-        if one is not None and lines is not None and lines.link == "identity":
-            with np.errstate(all="ignore"):  # what is not finite is looked for
-                each = (X @ lines.coefficients.T + lines.intercepts).T
-        else:  # a model of another site may know nothing of a level that is only here
-            each = [predicted_or_why_not(member, X)[0] for member in members]
-        taken = each if one is None else [predicted_or_why_not(one, X)[0]]
-        outputs = [output for output in taken if output is not None]
-        if len(outputs) < len(taken):
-            return None, each
-        if asked.own_weight:
-            outputs.append(_held_out(work, batch))
-        if asked.combine == "median":
-            return median_mixture(np.stack(outputs, axis=1), weights), each
-        total: Array = weights[0] * outputs[0]
-        for weight, output in zip(weights[1:], outputs[1:], strict=True):
-            total = total + weight * output
-        return total, each
-
-    return predict
+    if asked.combine == "median":
+        return median_mixture(np.stack(outputs, axis=1), weights), each
+    total: Array = weights[0] * outputs[0]
+    for weight, output in zip(weights[1:], outputs[1:], strict=True):
+        total = total + weight * output
+    return total, each
 
 
 def _held_out(work: Work, batch: Batch) -> Array:

@@ -38,11 +38,12 @@ from fedcsa.messages.policy import (
     utc_now,
 )
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.model import Path
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
 from fedcsa.source.examine import NO_TABLE, examine, finds_useless
 from fedcsa.source.exposure import fit_unexposed, largest_column_share, largest_losses
-from fedcsa.source.measure import Work, fit_chosen, measure, prepare
+from fedcsa.source.measure import Work, measure, prepare
 from fedcsa.source.mixture import check_second, members_of
 from fedcsa.source.weigh import SiteRows, StudyRows, folds_of, z_of_blocks
 
@@ -370,10 +371,11 @@ class Source:
         if policy.models == "never":
             raise PolicyError("models", "This site examines models and sends none.")
         work = self._chosen(study, request.candidate)
-        if policy.max_row_leverage >= 1.0:
-            path = fit_chosen(work)
-        else:
-            path, work = fit_unexposed(work, policy.max_row_leverage)
+        path, fits = Path((None,)), work.fits
+        if fits is not None:
+            [path] = fits.paths([fits.sent], [work.chosen])
+        if policy.max_row_leverage < 1.0:
+            path, work = fit_unexposed(path, work, policy.max_row_leverage)
         [fitted] = path.models
         if fitted is None:
             raise PolicyError(
