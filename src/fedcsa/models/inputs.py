@@ -221,6 +221,16 @@ class Inputs:
                 found.append(column)
         return tuple(found)
 
+    def codes(self, X: Array) -> Array:
+        """One column for each of the table's: numbers, or places of levels, NaN where empty.
+
+        >>> sex = {"name": "sex", "kind": "levels", "columns": [0], "levels": ["F", "M"]}
+        >>> Inputs.from_plain([{**sex, "missing": False}]).codes(np.array([[1.0], [0.0]]))
+        array([[1.],
+               [0.]])
+        """
+        return apply_steps(self.steps(texts=True), X)
+
     def numbers(self, X: Array) -> Array:
         """The study's numbers, NaN for cells that are left to the model, without their flags."""
         return apply_steps(self.steps(texts=False), X)
@@ -234,8 +244,7 @@ class Inputs:
         0   M
         1   F
         """
-        # One row for each of the table's columns: numbers, or places of levels, NaN where empty.
-        cells = apply_steps(self.steps(texts=True), X).T
+        cells = self.codes(X).T
         own = {item.name: item.series(c) for item, c in zip(self.items, cells, strict=True)}
         return pandas().DataFrame(own)
 

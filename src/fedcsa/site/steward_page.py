@@ -30,7 +30,7 @@ from fedcsa.site.account import (
     without_repeats,
 )
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import LONGEST_REASON, UNTOLD, Event, Sent, SiteLog, open_log
+from fedcsa.site.log import LONGEST_REASON, UNTOLD, Event, Sent, SiteLog
 from fedcsa.site.meanings import IN_SHORT, meaning_of
 from fedcsa.site.opening import start_child
 from fedcsa.site.site_file import SiteFile
@@ -115,6 +115,7 @@ class StewardPage:
         self._is_running = is_running
         self._who = who
         self._previews = Previews(site_file)
+        self._log: tuple[Path, SiteLog] | None = None
 
     @property
     def views(self) -> PageViews:
@@ -254,7 +255,9 @@ class StewardPage:
     def _open(self) -> tuple[SiteFile, SiteLog]:
         """The site's file, and its log, whose chain is verified as far as it is new."""
         site = SiteFile.load(self._path)
-        return site, open_log(site.state_folder)
+        if self._log is None or self._log[0] != site.state_folder:
+            self._log = site.state_folder, SiteLog(site.state_folder)
+        return site, self._log[1]
 
     def _shown(self, page: str, facts: dict[str, Any], status: int = 200) -> Shown:
         return Shown(f"fedcsa.site:{page}.html.jinja", {**facts, "site": self._name}, status)
