@@ -27,7 +27,8 @@ from fedcsa.errors import DataError, must
 from fedcsa.findings import Finding
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
-from fedcsa.update import Update, output_before, update
+from fedcsa.target.risk_units import in_units
+from fedcsa.update import Update, expected_interval, output_before, update
 
 #: Letters of a digest: of a million ids, two share one with chance 1 in 30 million.
 DIGEST_LETTERS = 16
@@ -250,6 +251,35 @@ def _score(adaptation: Adaptation, X: Array, predicted: Array | None) -> Array:
     if output.ndim == 1:
         return output
     return output[:, 1] if output.shape[1] == 2 else output.max(axis=1)
+
+
+def expected_intervals(
+    adaptation: Adaptation, last: Update | None, sizes: Collection[int]
+) -> list[dict[str, float]]:
+    """The interval of the loss, as people read it: promised, now, and with more outcomes.
+
+    Parameters
+    ----------
+    adaptation : Adaptation
+    last : Update or None
+        The last one.
+    sizes : collection of int
+        Outcomes, with those that are in; fewer than these are left out.
+    """
+    promise = adaptation.promise
+    if promise is None:
+        return []
+    known, lost, found = 0, 1.0, []
+    spans = {0: (promise.risk, promise.lower, promise.upper)}
+    if last is not None:
+        known, lost = last.n_rows, last.effective_rows / last.n_rows
+        spans[known] = last.risk.after
+    for n in sorted(n for n in sizes if n > known):
+        spans[n] = expected_interval(adaptation, n * lost, last)
+    for n, three in spans.items():
+        estimate, lower, upper = (in_units(adaptation.plan, value) for value in three)
+        found.append({"outcomes": n, "estimate": estimate, "lower": lower, "upper": upper})
+    return found
 
 
 # What the outcomes change -------------------------------------------------------------------

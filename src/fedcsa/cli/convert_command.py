@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fedcsa.cli.common import Output, argument, option, out_option, unbroken
 from fedcsa.errors import StudyError
@@ -39,7 +39,6 @@ def convert(
     fedcsa convert lightgbm.txt --out model.json
     fedcsa convert result --out formula.toml
     """
-    told: dict[str, Any] = {"file": str(out)}
     if out.exists():
         raise StudyError(f"{str(out)!r} already exists. Delete it or choose another name.")
     if model.is_dir():
@@ -49,7 +48,7 @@ def convert(
         formula = load_result(model).formula()
         with unbroken():
             write_formula(out, formula)
-        told |= {"columns": len({term.column for term in formula.terms})}
+        n_columns = len({term.column for term in formula.terms})
     else:
         from fedcsa.models.foreign_trees import read_foreign
         from fedcsa.models.given import write_model
@@ -58,5 +57,6 @@ def convert(
         found = read_foreign(model, names)
         with unbroken():
             write_model(out, found)
-        told |= {"columns": len(found.columns)}
-    output.tell(told, f"Model of {told['columns']} columns in {out}", out)
+        n_columns = len(found.columns)
+    content = {"file": str(out), "columns": n_columns}
+    output.tell(content, f"Model of {n_columns} columns in {out}", out)

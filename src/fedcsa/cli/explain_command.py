@@ -73,15 +73,11 @@ def _bare(name: str) -> str:
 def _all() -> dict[str, dict[str, str]]:
     """Findings, the gravest first, rules, words and measures: kind, meaning, perhaps advice."""
     found = sorted(CATALOGUE.items(), key=lambda item: SEVERITIES.index(item[1][0]))
-    findings = {
-        code: {"kind": severity, "meaning": sentence(meaning), "advice": sentence(advice)}
-        for code, (severity, meaning, advice) in found
+    told = [*found, *((rule, ("rule", *words)) for rule, words in REFUSAL_RULES.items())]
+    known = {
+        name: {"kind": kind, "meaning": sentence(meaning), "advice": sentence(advice)}
+        for name, (kind, meaning, advice) in told
     }
-    rules = {
-        rule: {"kind": "rule", "meaning": sentence(meaning), "advice": sentence(advice)}
-        for rule, (meaning, advice) in REFUSAL_RULES.items()
-    }
-    known = {**findings, **rules}
     for words, meaning in glossary().items():
         if words in known:  # a word that also names a finding or a rule
             known[words]["word"] = meaning

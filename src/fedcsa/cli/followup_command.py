@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
     from fedcsa.plan import Plan
     from fedcsa.study.outcome_tables import NamedRows
-    from fedcsa.update import Update
 
 #: Outcomes for which the width of the interval is told, as people plan them.
 SIZES = (20, 50, 100)
@@ -59,7 +58,7 @@ def followup(
     """
     from fedcsa.answer.store import load_history, save_history
     from fedcsa.data.tables import write_table
-    from fedcsa.outcomes import History, pick_rows
+    from fedcsa.outcomes import History, expected_intervals, pick_rows
     from fedcsa.study.outcome_tables import ROW_NUMBER, outcome_of, read_target_rows
 
     if out.exists():
@@ -92,7 +91,7 @@ def followup(
         "row_number": found.key == ROW_NUMBER,
         "lists": [*files],
         "known": 0 if last is None else last.n_rows,
-        "expected": _expected(adaptation, last, to_come),
+        "expected": expected_intervals(adaptation, last, {*SIZES, to_come}),
     }
     output.answer(content, lambda screen: _show(screen, content, adaptation.plan, result), out)
 
@@ -115,36 +114,6 @@ def _listed(found: NamedRows, places: Any, stands_for: Array, outcome: str) -> d
         "stands for": stands_for,
         **{name: table.column(name) for name in names},
     }
-
-
-def _expected(adaptation: Any, last: Update | None, to_come: int) -> list[dict[str, float]]:
-    """The interval of the loss, as people read it: promised, now, and with more outcomes.
-
-    Parameters
-    ----------
-    adaptation : Adaptation
-    last : Update or None
-        The last one.
-    to_come : int
-        Outcomes when all lists are filled in, with those that were on none.
-    """
-    from fedcsa.target.risk_units import in_units
-    from fedcsa.update import expected_interval
-
-    promise = adaptation.promise
-    if promise is None:
-        return []
-    found, known, lost = [], 0, 1.0
-    spans = {0: (promise.risk, promise.lower, promise.upper)}
-    if last is not None:
-        known, lost = last.n_rows, last.effective_rows / last.n_rows
-        spans[known] = last.risk.after
-    sizes = sorted(n for n in {*SIZES, to_come} if n > known)
-    spans |= {n: expected_interval(adaptation, n * lost, last) for n in sizes}
-    for n, three in spans.items():
-        estimate, lower, upper = (in_units(adaptation.plan, value) for value in three)
-        found.append({"outcomes": n, "estimate": estimate, "lower": lower, "upper": upper})
-    return found
 
 
 def _show(screen: Screen, content: dict[str, Any], plan: Plan, result: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from click.exceptions import Exit
@@ -77,7 +76,7 @@ def update(
         came = read_labelled(columns, places, target)
     with output.working(f"bringing in {counted(len(came.y), 'outcome')}"):
         history = bring_in(
-            replace(adaptation, correction=None),
+            adaptation,
             came.X,
             came.y,
             keys=came.keys,
