@@ -28,8 +28,8 @@ from fedcsa.study import Study
 psutil = pytest.importorskip("psutil", reason="it comes with the engine, nvflare")
 SOURCES = ("abbey", "birch", "castle", "dunes")
 TWO = ("abbey", "birch")
-#: 64-bit words of a page of memory.
-PAGE = 512
+#: Bytes of a page of memory.
+PAGE = os.sysconf("SC_PAGE_SIZE")
 APPROVE = "approve = true"
 REPORTS = ["risk-report", "model-report", "examination-report"]
 CONNECTED = "connected, waiting for a study"
@@ -114,24 +114,33 @@ def known_shapes(live, study):
 
 
 def memory_of(pid):
-    """What another process of this test holds in memory, piece by piece; some end meanwhile."""
+    """What another process of this test holds in memory, piece by piece; some end meanwhile.
+
+    Only pages that are there are read: gigabytes are reserved and empty, and while a slow machine
+    looked through them the study would end.
+    """
     with (
-        contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess),
+        contextlib.suppress(FileNotFoundError, ProcessLookupError),
         Path(f"/proc/{pid}/mem").open("rb", 0) as memory,
+        Path(f"/proc/{pid}/pagemap").open("rb", 0) as pagemap,
     ):
-        for region in psutil.Process(pid).memory_maps(grouped=False):
-            first, last = (int(part, 16) for part in region.addr.split("-"))
-            if region.perms.startswith("rw") and region.rss:  # gigabytes are reserved and empty
-                with contextlib.suppress(OSError):
-                    memory.seek(first)
-                    pages = np.frombuffer(memory.read(last - first), np.uint64).reshape(-1, PAGE)
-                    yield pages[pages.any(axis=1)].tobytes()  # most of them are empty
+        for region in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
+            places, allowed = region.split()[:2]
+            first, last = (int(place, 16) // PAGE for place in places.split("-"))
+            if allowed.startswith("rw"):
+                pagemap.seek(8 * first)
+                flags = np.frombuffer(pagemap.read(8 * (last - first)), np.uint64)
+                there = np.flatnonzero(flags >> 62)  # in memory, or swapped out
+                for run in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
+                    with contextlib.suppress(OSError):
+                        memory.seek(PAGE * (first + int(run[0] if len(run) else 0)))
+                        yield memory.read(PAGE * len(run))
 
 
 def memory_at(live, name):
-    """What the processes of a participant hold in memory."""
+    """What the processes of a participant hold in memory, piece by piece."""
     pids = (live.processes[name].pid, *live.processes[name].workers())
-    return [piece for pid in pids for piece in memory_of(pid)]
+    return (piece for pid in pids for piece in memory_of(pid))
 
 
 def test_the_server_stores_no_byte_of_a_message(live, finished):
@@ -146,7 +155,9 @@ def test_the_server_stores_no_byte_of_a_message(live, finished):
 
 @pytest.fixture(scope="module")
 def lossy(live):
-    """A study that loses a source in every phase; what lay in memory before the last one went.
+    """A study that loses a source in every phase, and memory before the last one went.
+
+    Of the target, whether a number of a message is there; of the server, all.
 
     Castle sleeps from its first phase on, birch is killed in its second, abbey in its third.
     Each phase ends with its deadline, so nothing depends on who is faster.
@@ -168,22 +179,19 @@ def lossy(live):
         live.let_through("abbey", study, "model-report")
         live.until_held("abbey", study, 3)
         shapes = known_shapes(live, study)
-        memory = {name: memory_at(live, name) for name in ("localhost", "new")}
+        target = any(shape in piece for piece in memory_at(live, "new") for shape in shapes)
+        server = b"\n".join(memory_at(live, "localhost"))
         live.kill("abbey")
         told = live.finish(submission)
     finally:
         live.release("castle", study)
         with contextlib.suppress(ProcessLookupError):
             os.kill(asleep, signal.SIGCONT)
-    found = {
-        name: {shape for piece in pieces for shape in shapes if shape in piece}
-        for name, pieces in memory.items()
-    }
-    return study, told, found
+    return study, told, target, server, shapes
 
 
 def test_a_source_that_sleeps_or_dies_is_named_with_its_phase_and_the_study_goes_on(live, lossy):
-    study, told, _ = lossy
+    study, told, *_ = lossy
     assert told["sources"] == {
         "abbey": "examination missing", "birch": "model missing", "castle": "missing",
         "dunes": "answered",
@@ -198,9 +206,10 @@ def test_a_source_that_sleeps_or_dies_is_named_with_its_phase_and_the_study_goes
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no /proc here")
 def test_the_servers_memory_holds_no_byte_of_a_message_and_the_targets_does(lossy):
-    _, _, found = lossy
-    assert found["new"]  # so the search finds what is there
-    assert found["localhost"] == set()
+    _, _, target, server, shapes = lossy
+    assert target  # so the search finds what is there
+    assert len(server) > 50 << 20  # two processes that have loaded the engine
+    assert [shape for shape in shapes if shape in server] == []
 
 
 def test_whatever_dies_costs_a_resubmission_and_no_second_disclosure(calm):
