@@ -327,6 +327,15 @@ class Live:
         ]
 
 
+#: Ends the processes that name a folder, once whoever started it has ended, in whatever way.
+REAPER = """
+import sys
+import psutil
+sys.stdin.read()
+for process in psutil.process_iter(["pid", "cmdline"]):
+    if sys.argv[1] in " ".join(process.info["cmdline"] or ()) and process != psutil.Process():
+        process.kill()
+"""
 CONNECTED = "connected, waiting for a study"
 CHILD = "fedcsa.site.opening"
 HOLD = Path(__file__).parent / "hold"
@@ -341,12 +350,17 @@ def live(tmp_path_factory):
     # Whoever ends the tests must not leave a federation behind.
     ended = signal.signal(signal.SIGTERM, signal.default_int_handler)
     federation = Live(tmp_path_factory.mktemp("federation"))
+    reaper = subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", REAPER, str(federation.folder)],
+        stdin=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
     try:
         federation.start("localhost")
         federation.start_and_wait("new", *SOURCES)
         yield federation
     finally:
         federation.stop()
+        reaper.communicate()
         signal.signal(signal.SIGTERM, ended)
         if unwritten is not None:
             os.environ["PYTHONDONTWRITEBYTECODE"] = unwritten
