@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,7 +14,7 @@ pytest.importorskip("nvflare", reason="the engine, nvflare, is not installed")
 from fedcsa.cli.app import app
 from fedcsa.errors import BindingError, StudyError
 from fedcsa.federation.federation_file import AUTHORITY, Federation
-from fedcsa.federation.flare import doctor
+from fedcsa.federation.flare import certificates, doctor
 from fedcsa.federation.flare import kits as kits_module
 from fedcsa.federation.flare.certificates import DENIED, Authority, read_denied, unlocked
 from fedcsa.federation.flare.doctor import check_kit
@@ -49,6 +50,32 @@ def engine_asked_once(tmp_path_factory, monkeypatch):
         return MADE[str(federation)]
 
     monkeypatch.setattr(kits_module, "_settings", settings)
+
+
+#: Keys by their bits: a test takes the same ones as the test before it, and none of them twice.
+KEYS = defaultdict(list)
+
+
+@pytest.fixture(autouse=True)
+def keys_made_once(monkeypatch):
+    """A key takes up to a second; whose it is, and whether another one is meant, is what counts."""
+    taken, make = Counter(), certificates.rsa.generate_private_key
+
+    def key(public_exponent, key_size):
+        if taken[key_size] == len(KEYS[key_size]):
+            KEYS[key_size].append(make(public_exponent, key_size))
+        taken[key_size] += 1
+        return KEYS[key_size][taken[key_size] - 1]
+
+    monkeypatch.setattr(certificates.rsa, "generate_private_key", key)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cheap_guesses():
+    """Here a password is stretched in no time; at full cost, by the engine's own tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "_COST", 2)
+        yield
 
 
 @pytest.fixture
