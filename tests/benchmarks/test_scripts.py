@@ -1,11 +1,16 @@
 """Every benchmark runs in its quick form and says what its table must say. No time is asserted."""
 
+import contextlib
 import functools
 import importlib
+import io
 import json
+import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -26,6 +31,47 @@ from benchmarks.harness import (  # noqa: E402
 
 from benchmarks import peers, profiles, stream  # noqa: E402
 from fedcsa import Study  # noqa: E402
+from fedcsa.cli.app import main as fedcsa_main  # noqa: E402
+
+
+def in_this_process(command, cwd):
+    """What a Python program would print and return in a process of its own."""
+    _, way, program, *words = command
+    came, code = io.StringIO(), 0
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.object(sys, "argv", [program, *words]),
+        contextlib.redirect_stdout(came),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        try:
+            if way == "-c":
+                exec(program, {"__name__": "__main__"})  # noqa: S102 - of our own scripts
+            elif program == "fedcsa":
+                fedcsa_main()
+            else:
+                importlib.import_module(program).main(words)
+        except SystemExit as ended:
+            code = ended.code or 0
+    assert not code or program != "fedcsa"
+    return subprocess.CompletedProcess(command, code, came.getvalue(), "")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_program_started_once():
+    """Most of what a child takes is its start: of every program the first is a real one."""
+    started, start = set(), subprocess.run
+
+    def run(command, cwd=".", **options):
+        program = tuple(command[:3])
+        if program[0] != sys.executable or program not in started:
+            started.add(program)
+            return start(command, cwd=cwd, **options)
+        return in_this_process(command, cwd)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "run", run)
+        yield
 
 
 def run(script, folder, *arguments):
