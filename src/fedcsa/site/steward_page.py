@@ -42,7 +42,6 @@ _MOST_LINES, _MOST_SENT, _MOST_DECIDED = 8, 5, 10
 #: Characters of a field's values: a steward reads some of them, and nobody reads a million.
 _MOST_VALUES = 4000
 _CONNECTED, _CONNECTING = "connected", "connecting to"
-
 _CHANGED = (
     "What waits here, the site's file or the table has changed since you looked. Nothing was "
     "decided. Below is what would leave now."
