@@ -25,7 +25,7 @@ by_rows = ULSIF(random_state=0).fit(source, target)
 
 
 def density(x, mean, sd):
-    """Of a normal distribution."""
+    """Density of a normal distribution."""
     return np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
 
 

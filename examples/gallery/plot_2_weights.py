@@ -1,6 +1,6 @@
 """
-What weight a source gets that moves away
-=========================================
+The weight of a source that moves away
+======================================
 
 Two sources resemble the target. A third moves away from it, step by step. What weight does it get?
 The paper's Algorithm 1 runs as printed, with ``preset="paper"``: :doc:`/paper-algorithm`. Every

@@ -2,8 +2,8 @@
 The Love plot: does weighting make a source look like the target?
 =================================================================
 
-Every feature's mean at a source, minus the target's, in the target's standard deviations: before
-and after weighting. After it, points should lie near zero.
+The plot shows every feature's mean at a source minus the target's, in the target's standard
+deviations, before and after weighting. After weighting, points should lie near zero.
 """
 
 import numpy as np

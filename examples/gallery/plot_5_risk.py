@@ -2,8 +2,8 @@
 Risk against the candidate
 ==========================
 
-Which penalty is best *at the target*? The estimate of every candidate, a standard error to either
-side, and the choice:
+Which penalty is best *at the target*? The chart shows the estimate for every candidate, a standard
+error to either side, and the choice:
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ plot_risk(adaptation)
 # %%
 # The plain average of the sources' own risks, *naive*, answers another question. ``compare``
 # estimates it beside the default. The truth is known here, because the patients are simulated;
-# for every penalty it is that of the mixture that it would have given.
+# for every penalty it is the risk of the mixture that this penalty gives.
 
 X_truth, y_truth = hospital(1.0, 50_000)
 truth = []
@@ -61,5 +61,5 @@ print(f"promised {fedcsa.target_risk_:.2f} ({low:.2f} to {high:.2f}), {fedcsa.ve
 print(f"true risk of the chosen mixture {truth[adaptation.estimate.chosen]:.2f}")
 
 # %%
-# The default's curve lies a little low here: the line is worst in patients of whom the sources have
-# few. The interval of the promise allows for such things, as far as they differ between sources.
+# The default's curve lies a little low here: the line is worst for patients who are rare at the
+# sources. The interval of the promise allows for such things, as far as they differ between sources.

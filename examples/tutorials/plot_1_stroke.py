@@ -2,7 +2,7 @@
 A new hospital in the stroke trial
 ==================================
 
-A hospital in New Zealand has 296 patients with a stroke. Who of them will be dead or dependent on
+A hospital in New Zealand has 296 patients with a stroke. Which of them will be dead or dependent on
 others after six months? Six hospitals in Europe know how their own patients fared. None of them may
 share a row. We learn which model to use in New Zealand, how well it will do there, and whether to
 believe that — and then open the envelope with the outcomes.
@@ -36,7 +36,7 @@ from fedcsa import FedCSA, plot_backtest, plot_balance, plot_forest
 
 file = Path(os.environ.get("FEDCSA_DATA", "data")) / "stroke_trial" / "IST.csv.gz"
 if not file.is_file():
-    raise SystemExit(f"{file} must be there; get it from https://doi.org/10.7488/ds/104.")
+    raise SystemExit(f"{file} is missing. Get it from https://doi.org/10.7488/ds/104.")
 trial = pd.read_csv(file, encoding="latin-1", keep_default_na=False, low_memory=False)
 trial = trial[trial["OCCODE"].isin([1, 2, 3, 4])]  # the others were lost to follow-up
 

@@ -37,7 +37,7 @@ from fedcsa import Columns, FedCSA, NoSourcesError, Policy, load_result, save_re
 
 folder = Path(os.environ.get("FEDCSA_DATA", "data")) / "heart_disease"
 if not folder.is_dir():
-    raise SystemExit(f"{folder} must be there; get it from https://doi.org/10.24432/C52P4X.")
+    raise SystemExit(f"{folder} is missing. Get it from https://doi.org/10.24432/C52P4X.")
 names = "age sex pain pressure chol sugar ecg max_rate angina depression slope vessels thal ill"
 hospitals = {}
 for place in ("cleveland", "hungarian", "switzerland", "va"):
@@ -98,8 +98,8 @@ for name, leg in fedcsa.legs_.items():
 # What the verdict says
 # ---------------------
 #
-# *Do not use it*: no leg holds. Only Cleveland *reaches* Budapest, and of one hospital nobody can
-# say whether sites *agree*. The *skill* is not there either: a constant would do as well. The
+# *Do not use it*: no leg holds. Only Cleveland *reaches* Budapest, and one hospital cannot show
+# whether sites *agree*. The leg *skill* fails too: a constant would do as well. The
 # interval is so wide that it promises little. Here is what the models say about the first forty
 # patients of Budapest:
 
@@ -119,8 +119,8 @@ plt.show()
 # %%
 # In Switzerland and at the veterans' hospital more than three in four patients are ill, and no
 # column says why just these were sent there. The same measurements then mean something else,
-# which is not covariate shift, and no weighting repairs it. What each hospital found of the
-# others' models, on its own weighted patients: the risk, and how far ill patients lie above the
+# which is not covariate shift, and no weighting repairs it. This is what each hospital found about
+# the others' models, on its own weighted patients: the risk, and how far ill patients lie above the
 # expected ones, in log-odds.
 
 for name, found in fedcsa.examinations_.items():
@@ -175,8 +175,8 @@ except NoSourcesError as error:
     print(error)
 
 # %%
-# The pipeline keeps no rows. With rules that are a little milder than the strict ones one
-# hospital lets it through. Whoever refuses is named, with the rule:
+# The pipeline keeps no rows. With slightly milder rules, one hospital lets it through. A finding
+# names every hospital that refuses, and the rule:
 
 milder = Policy(max_row_share=0.25, max_row_leverage=0.8)
 strict = FedCSA(plain, {"logisticregression__C": [0.1]}, policy=milder, **common)

@@ -28,7 +28,7 @@ from fedcsa import FedCSA, plot_outcomes
 
 file = Path(os.environ.get("FEDCSA_DATA", "data")) / "stroke_trial" / "IST.csv.gz"
 if not file.is_file():
-    raise SystemExit(f"{file} must be there; get it from https://doi.org/10.7488/ds/104.")
+    raise SystemExit(f"{file} is missing. Get it from https://doi.org/10.7488/ds/104.")
 trial = pd.read_csv(file, encoding="latin-1", keep_default_na=False, low_memory=False)
 trial = trial[trial["OCCODE"].isin([1, 2, 3, 4])]
 
