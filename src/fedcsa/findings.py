@@ -29,28 +29,28 @@ ADVICE: Mapping[Advice, tuple[str, str]] = {
 CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "no-overlap": (
         "danger",
-        "rows do not reach the target's population, not even weighted",
-        "do not rely on them; look for a source whose patients resemble the target's",
+        "the source's rows do not reach the target's population, even after weighting",
+        "do not rely on it; look for a source whose patients resemble the target's",
     ),
     "not-examined": (
         "warning",
         "the source could not examine the others' mixture",
-        "the promise rests on the others; the reason is named",
+        "the promise rests on the other sources; the evidence names the reason",
     ),
     "only-one-class": (
         "warning",
-        "all its outcomes are of one class, so it is not heard, though others expect several",
+        "all its outcomes are of one class, so it could not examine; the others expect several",
         "ask the site whether outcomes are recorded; if they are, the model may not hold there",
     ),
     "nothing-examined": (
         "warning",
-        "there was one source only, so nobody examined its model",
+        "there was only one source, so nobody examined its model",
         "the promise rests on its own held-out rows; look for further sources",
     ),
     "no-promise": (
         "warning",
         "nobody could examine the mixture, so there is no promise of its risk",
-        "the reasons are named at the sources; between sites a model needs a format of ours",
+        "see the reason at each source; between sites a model needs a format that may travel",
     ),
     "ranks-backwards": (
         "warning",
@@ -64,7 +64,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "useless-model": (
         "warning",
-        "half of the other sources or more find its model useless, so the model has no weight",
+        "at least half of the other sources find its model useless, so the model has no weight",
         "ask the site which rows and outcomes it used, and look at its numbers",
     ),
     "stands-out": (
@@ -79,17 +79,17 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "report-moves-choice": (
         "warning",
-        "its risks alone would choose what the others find much worse, so they do not count there",
+        "alone it would choose a candidate that others find much worse, so its risks do not count",
         "ask the site how it measured them",
     ),
     "weight-bounded": (
         "warning",
-        "sites differ, which its many rows do not make up for: its model has a third of the weight",
+        "sites differ and many rows do not make up for it, so its model gets a third of the weight",
         "find out what differs between the sites, and whether it has those rows",
     ),
     "correlations-differ": (
         "warning",
-        "features are correlated otherwise than at another source, which a Table 1 does not show",
+        "features are correlated differently at another source, and a Table 1 does not show that",
         "weights cannot repair that; see which of the two the target resembles",
     ),
     "narrow-table": (
@@ -104,8 +104,8 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "small-level": (
         "warning",
-        "a flag or level is of fewer than five of the target's patients",
-        "between sites it is told as of none; merge levels, or leave it out",
+        "fewer than five of the target's patients have a flag or level",
+        "between sites it counts as having none; merge levels, or leave it out",
     ),
     "backtest-failed": (
         "danger",
@@ -119,8 +119,8 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "backtest-untested": (
         "warning",
-        "too few sources could play the target for others to adapt to",
-        "the promise could not be tested; treat the interval with reserve",
+        "too few sources could play the target",
+        "the promise could not be tested; treat the interval with caution",
     ),
     "unlike-sources": (
         "danger",
@@ -129,7 +129,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "outcomes-worse": (
         "warning",
-        "the risk at the target lies above the promised one, however often one looks",
+        "the risk at the target lies above the promised interval, repeated looks allowed for",
         "use the corrected model, and ask what changed: patients, devices, or treatment",
     ),
     "outcomes-same": (
@@ -140,7 +140,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "few-outcomes": (
         "note",
         "fewer than ten outcomes came, so most of the answer is still the promise",
-        "follow up more patients; ten are the first that say something alone",
+        "follow up more patients; fewer than ten outcomes say little by themselves",
     ),
     "zero-ratio": (
         "danger",
@@ -159,7 +159,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     ),
     "ratio-mean-off": (
         "warning",
-        "the mean density ratio is far from 1, as it must be for a good ratio",
+        "the mean density ratio is far from 1, but a good ratio has a mean near 1",
         "treat the weight of this source with suspicion; compare the methods",
     ),
     "few-effective-rows": (
@@ -190,12 +190,12 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "search-ended": (
         "note",
         "the search ended before it had used up its budget of candidates",
-        "the reason is named; raise that limit, or widen the space, to search on",
+        "the evidence names the reason; to go on, raise that limit or widen the space",
     ),
     "left-search": (
         "warning",
-        "the site answered an earlier round of the search, and not a later one",
-        "the answer does without it; ask the site why",
+        "the site answered an earlier round of the search, but not a later one",
+        "the study went on without it; ask the site why",
     ),
     "candidate-failed": (
         "warning",
@@ -205,7 +205,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "no-training-weights": (
         "note",
         "the model takes no sample weights, so it was fitted to the sources as they are",
-        "use a model that takes sample_weight, so that it is tried with the target's mix too",
+        "use a model that takes sample_weight, so that weighted training is tried too",
     ),
     "fit-warning": (
         "note",
@@ -215,27 +215,27 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "model-withheld": (
         "warning",
         "the site reported on its rows, but its model did not come",
-        "its model has no weight; ask its data steward, the rule is named",
+        "its model has no weight; ask its data steward about the rule",
     ),
     "source-refused": (
         "warning",
         "the site's policy refused to take part",
-        "ask its data steward; the rule is named",
+        "ask its data steward about the rule",
     ),
     "outcomes-selective": (
         "warning",
         "the rows with outcomes differ from the target's Table 1, and were weighted to match it",
-        "find out why these were known first; a list of fedcsa followup is drawn at random",
+        "find out why these were known first; fedcsa followup draws a list at random",
     ),
     "answers-missing": (
         "note",
-        "some outcomes of the list are still to come; rows like them stand for them",
-        "go on with the list; if they are hard to find out for a reason, say so beside the number",
+        "some outcomes of the list are still missing; similar rows stand in for them",
+        "go on with the list; if they are missing for a reason, report it beside the number",
     ),
     "beyond-list": (
         "note",
-        "some outcomes are of rows that the list did not draw, so its weights do not hold",
-        "all rows count alike; to keep the design, give the outcomes of the list alone",
+        "some outcomes are of rows that are not on the list, so its weights do not hold",
+        "all rows count alike; to use the weights, give only the outcomes of the list",
     ),
     "outcome-unit": (
         "warning",
@@ -245,7 +245,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "outcomes-far": (
         "danger",
         "single outcomes lie absurdly far from their predictions, so the model is not corrected",
-        "look for slips and codes of missing cells such as -999, and update again with --anew",
+        "look for typing errors and codes of missing cells such as -999, then update with --anew",
     ),
 }
 
@@ -280,7 +280,7 @@ def rules_named(findings: Iterable[Finding]) -> str:
     }
     if not rules:
         return "Ask the sources why they did not answer."
-    return f"Rules that refuse it: {', '.join(sorted(rules))}. Change the study, or ask them."
+    return f"Rules that refused: {', '.join(sorted(rules))}. Change the study, or ask the sites."
 
 
 def left_out(weights: Mapping[str, float]) -> tuple[str, ...]:

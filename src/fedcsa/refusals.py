@@ -28,11 +28,11 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "leave that column out, or ask",
     ),
     "models": (
-        "the site does not allow this model, or lets none leave",
+        "the site does not allow this model, or lets no model leave",
         "choose a model that every site allows; without its model the site still examines others",
     ),
     "portable_models": (
-        "the model has no format of ours, and the site sends no other",
+        "the model has no format in which it may leave the site",
         "choose a linear model, trees, or a pipeline of them: see docs, choose a model",
     ),
     "predictions": (
@@ -41,7 +41,7 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "min_target_rows": (
         "the target has too few rows",
-        "a target needs 20 rows unless a site says else",
+        "a target needs 20 rows unless a site says otherwise",
     ),
     "min_fold_rows": (
         "the site has too few rows for the study's folds",
@@ -52,12 +52,12 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "choose a smaller model",
     ),
     "min_rows_per_leaf": (
-        "a leaf of a tree, or a mean of a step, is of too few of the site's rows",
+        "a leaf of a tree, or a mean of a step, rests on too few of the site's rows",
         "agree on larger leaves, or leave out columns that are mostly missing",
     ),
     "no_own_values": ("the model holds a cell or an outcome of the site", "choose another model"),
     "max_membership_auc": (
-        "the model tells too well who was in it",
+        "the model reveals too well which patients it was fitted on",
         "choose a simpler model or a larger penalty",
     ),
     "min_penalty": (
@@ -73,8 +73,8 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "merge classes, or go on without it",
     ),
     "min_sd_share": (
-        "a number of the target's table varies far less than at the site: it would pick out rows",
-        "check the units of both; else agree on a public sd",
+        "a number varies far less in the target's table than at the site: it would pick out rows",
+        "check the units of both; otherwise agree on a public sd",
     ),
     "min_effective_rows": (
         "too few of the site's rows resemble the target",
@@ -82,7 +82,7 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "max_row_share": ("a single row would carry too much of the report", "go on without the site"),
     "max_row_leverage": (
-        "a single row would make up too much of what is told",
+        "a single row would make up too much of the numbers that leave",
         "go on without the site",
     ),
     "max_candidates": (
@@ -98,7 +98,7 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "wait, or use the last table",
     ),
     "cohort_changed": (
-        "too few rows of the cohort have changed for another table to be told",
+        "too few rows of the cohort have changed to tell another table",
         "use the same columns again, or wait for more patients",
     ),
     "max_bytes": (
@@ -107,12 +107,12 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "one_brief": ("the site answers one brief per study", "give another study another name"),
     "one_round": (
-        "the site answers one question a round of a search",
+        "the site answers one question per round of a search",
         "give another study another name",
     ),
     "one_model": ("the site sends one model per study", "give another study another name"),
     "one_examination": (
-        "the site examines once per study, twice where a model left",
+        "the site examines once per study, and once more if a model was dropped",
         "give another study another name",
     ),
     # The site's own state
@@ -126,14 +126,14 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "other_site": ("the state folder is another site's", "name the site's own folder in its file"),
     # Messages that are not believed
-    "malformed": ("a message is not as it must be", _VERSIONS),
+    "malformed": ("a message is malformed", _VERSIONS),
     "not_as_agreed": (
         "what came is not the study that the site agreed to",
         "compare the study files",
     ),
     "other_study": ("a message belongs to another study", _VERSIONS),
-    "phase_order": ("a message came out of its order", _VERSIONS),
-    "replayed": ("a message is an old one, sent again", _VERSIONS),
+    "phase_order": ("a message came out of order", _VERSIONS),
+    "replayed": ("an old message was sent again", _VERSIONS),
     "duplicate": ("a message came twice", _VERSIONS),
     "unasked": ("an answer came that nobody asked for", _VERSIONS),
     "wrong_sender": (
@@ -146,10 +146,16 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "opening_crashed": (
         "a message ended the process that opened it",
-        "leave that site out, and ask it",
+        "leave that site out, and ask what it sent",
     ),
-    "opening_memory": ("a message took too much memory to open", "leave that site out, and ask it"),
-    "opening_time": ("a message took too long to open", "leave that site out, and ask it"),
+    "opening_memory": (
+        "a message took too much memory to open",
+        "leave that site out, and ask what it sent",
+    ),
+    "opening_time": (
+        "a message took too long to open",
+        "leave that site out, and ask what it sent",
+    ),
     "opening_interrupted": (
         "this site was stopped twice while it opened a message",
         "if the power was the cause, give the study another name",
@@ -170,8 +176,11 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "key": ("a kit's key does not fit its certificate", "ask for a new kit"),
     "expired": ("a certificate has expired", "make new kits"),
-    "denied": ("a kit has been withdrawn", "ask who runs the federation"),
-    "deny_list": ("the list of withdrawn kits is not signed", "ask who runs the federation"),
+    "denied": ("a kit has been withdrawn", "ask the person who runs the federation"),
+    "deny_list": (
+        "the list of withdrawn kits is not signed",
+        "ask the person who runs the federation",
+    ),
     # How a study ends
     "min_sources": (
         "too few sources answered",
@@ -183,7 +192,7 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
         "look for other sources; see when not to use it",
     ),
     "no_model": (
-        "no model could be fitted or carried",
+        "no model could be fitted or sent",
         "look at the reasons that the sources gave",
     ),
     "fit_failed": (
@@ -192,7 +201,7 @@ REFUSAL_RULES: Mapping[str, tuple[str, str]] = {
     ),
     "untrusted": (
         "the model is of a class that nobody here trusts",
-        "name it with --trust, if you do",
+        "if you trust it, name it with --trust",
     ),
     "failed": ("something failed at the site", _ASK),
 }

@@ -356,7 +356,7 @@ def test_a_source_that_refuses_its_model_loses_its_weight_to_the_others(talk):
 def test_if_all_refuse_their_models_there_is_no_answer(talk):
     target, _, _, reports = talk
     request = target.choose(reports)
-    named = r"0 of 3 sources sent a model.* Rules that refuse it: \w+\."
+    named = r"0 of 3 sources sent a model.* Rules that refused: \w+\."
     with pytest.raises(NoSourcesError, match=named):
         mixed(target, {name: refusal(name, request) for name in NAMES})
 
