@@ -106,7 +106,7 @@ def test_a_drop_is_a_finding(numbers):
 @pytest.mark.parametrize(
     ("spread", "conclusion", "why"),
     [
-        (0.5, "probably better than promised", "the risk here probably lies off"),
+        (0.5, "probably better than promised", "the risk here probably differs"),
         (0.3, "better than promised", "outcomes here are unlike those of the sources"),
         (0.1, "far better than promised", "outcomes here are unlike those of the sources"),
     ],
@@ -312,7 +312,7 @@ def test_the_corrected_model_is_exported(numbers, classes):
     made_of = updated.estimator()
     assert X @ made_of.coef_ + made_of.intercept_ == pytest.approx(updated.output(X))
     corrected = dataclasses.replace(classes, correction=made)
-    with pytest.raises(ModelError, match="no linear model"):
+    with pytest.raises(ModelError, match="not a linear model"):
         corrected.estimator()
 
 

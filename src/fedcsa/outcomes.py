@@ -39,7 +39,7 @@ FAR_OFF = 10.0
 FAR_OUTCOMES = "single outcomes lie absurdly far from their predictions"
 #: Fewer outcomes do not correct the model: of two that disagree nobody can say which is a slip.
 FEWEST_TO_CORRECT = 3
-TOO_FEW_TO_CORRECT = f"that takes {FEWEST_TO_CORRECT} outcomes, of which one may be a slip"
+TOO_FEW_TO_CORRECT = f"that takes {FEWEST_TO_CORRECT} outcomes, because one may be a slip"
 #: Features that a finding or an error names.
 MOST_DIFFERING = 3
 
@@ -143,7 +143,7 @@ def id_keys(ids: Any, what: str, missing_values: Collection[str] = ()) -> Array:
         try:
             ids = pa.chunked_array([pa.array(np.asarray(ids).tolist())])
         except (pa.ArrowException, TypeError, ValueError):  # its text quotes an id
-            raise DataError(f"{what} must be texts or whole numbers, one a row.") from None
+            raise DataError(f"{what} must be texts or whole numbers, one per row.") from None
     problems: list[str] = []
     cells = Cells(ids, what, problems, missing_values)
     keys = cells.values("group")

@@ -350,12 +350,12 @@ def labelled_rows(
     if len(outcome) != len(rows):
         raise DataError(
             f"The outcome must have {len(rows)} rows like X; it has {len(outcome)}. "
-            "Give one outcome a row, in the same order."
+            "Give one outcome per row, in the same order."
         )
     w = np.ones(len(rows)) if row_weights is None else np.asarray(row_weights, dtype=np.float64)
     if w.shape != (len(rows),) or not np.isfinite(w).all() or (w < 0.0).any() or not w.sum() > 0.0:
         raise DataError(
-            "Weights of rows must be one finite number a row, not negative, and not all zero. "
+            "Weights of rows must be one finite number per row, not negative, and not all zero. "
             "Leave them out if all rows count alike."
         )
     if predicted is not None:

@@ -243,7 +243,7 @@ def test_answers_quote_the_numbers_of_the_result(rich, make):
     assert "intercept -0.12, slope 0.93" in answers.updated(rich)
     assert "Differences from all others: old: AUROC" in answers.all_performance(rich)
     quiet = replace(rich, differences=())
-    assert answers.all_performance(quiet).endswith("Of no subgroup a difference is known")
+    assert answers.all_performance(quiet).endswith("No difference is known for any subgroup")
     quiet = replace(quiet, measures=quiet.measures[:2])
     assert answers.all_performance(quiet).endswith("No subgroup was declared")
     assert "a 81, b 74" in answers.events(rich)

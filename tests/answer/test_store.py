@@ -285,7 +285,7 @@ def test_no_row_of_any_site_is_in_the_folder(kind, saved):
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it", encoding="utf-8")
-    with pytest.raises(ResultError, match="holds something else than a result"):
+    with pytest.raises(ResultError, match="holds something other than a result"):
         save_result(adaptation("linear"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "all of it"

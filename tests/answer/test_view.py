@@ -197,7 +197,7 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
     told = capsys.readouterr().out
     assert told.startswith("✕ Do not use it — outcomes follow another rule")
     for text in (
-        "RMSE 3 (2.98 to 3.02) with 90 outcomes; promised was 1.1 (0.894 to 1.12)",
+        "RMSE 3 (2.98 to 3.02) with 90 outcomes; the promise was 1.1 (0.894 to 1.12)",
         "far worse than promised", "90 outcomes are worth 180 alone", "it becomes another",
         "intercept 0.1, slope 0.9. Its RMSE is expected to be 0.949 of what it was. The",
         "The RMSE was 0.975 of what it was on these rows",
@@ -226,7 +226,7 @@ def test_later_looks_have_the_same_interval_and_that_for_all_looks_beside_it(mak
     assert told.rows[0][3:5] == ("1.1 (0.9 to 1.3)", "0.5 to 1.7")
     assert update_table(first, plan).rows[0][3] == told.rows[0][3]
     assert path_table(later, plan).rows[0] == ("20", "1", "0.9 to 1.1", "0.4 to 3")
-    assert "whenever one stops looking. That 'for all looks'" in interval_sentence(later)
+    assert "whenever one stops looking. The interval 'for all looks'" in interval_sentence(later)
     assert "all looks" not in interval_sentence(first)
 
 
@@ -275,7 +275,7 @@ def test_one_look_has_the_interval_of_one_look(make, capsys):
     )
     told = capsys.readouterr().out
     lines = " ".join(told.split())
-    assert "looking. All numbers are of the model before its correction" in lines
+    assert "looking. Numbers describe the model before its correction" in lines
     assert "as outcomes came in" not in told
 
 
@@ -426,9 +426,9 @@ def searched(making):
     ("reason", "words"),
     [
         ("", "then its budget was used up"),
-        (NUMBERS, "then as many numbers had been told as were agreed"),
+        (NUMBERS, "then the agreed limit on numbers was reached"),
         (RULE, "then a site's rule (max_candidates) allowed no more"),
-        (USED_UP, "then the space had no others"),
+        (USED_UP, "then the space had no further candidates"),
     ],
 )
 def test_a_terminal_says_how_long_a_search_was_and_why_it_ended(making, capsys, reason, words):

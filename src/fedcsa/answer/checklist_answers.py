@@ -411,7 +411,7 @@ def all_performance(view: View) -> str | None:
     overall = performance(view)
     if overall is None:
         return None
-    nobody = "of no subgroup a difference is known" if view.subgroups else ""
+    nobody = "no difference is known for any subgroup" if view.subgroups else ""
     groups = performance_in_subgroups(view) or nobody or "no subgroup was declared"
     return f"{overall}. {_capital(groups)}"
 

@@ -34,8 +34,8 @@ STATES: tuple[State, ...] = ("filled", "in part", "blank", "not applicable")
 _NOT_DEVELOPED = "not applicable: the model was given, nothing was developed here"
 _INTRODUCTION = (
     "Made from the result. Item numbers and topics are those of the published lists, the sentences "
-    "are ours; read the lists themselves before you report. What is *blank*, or left to say, only "
-    "you know."
+    "are ours; read the lists themselves before you report. Only you know what is *blank* or left "
+    "to say."
 )
 
 

@@ -81,15 +81,15 @@ _SINGLE_MODELS = (
     "it has not seen; the promise is about their mixture"
 )
 _TOOK_PART = (
-    "the sources that examined the mixture took part in this choice, as they do in that from a "
-    "grid: the longer a search, the more its smallest risk owes to chance"
+    "the sources that examined the mixture took part in this choice, as they do with a "
+    "grid: the longer a search, the more its smallest risk is due to chance"
 )
 #: Why a search drew no more, by the reason that `search-ended` has.
 _SEARCH_ENDS = {
     "": "its budget was used up",
-    "numbers": "as many numbers had been told as were agreed",
+    "numbers": "the agreed limit on numbers was reached",
     "max_candidates": "a site's rule (max_candidates) allowed no more",
-    "space_used_up": "the space had no others",
+    "space_used_up": "the space had no further candidates",
 }
 _HANDICAP = (
     "training weights w^γ, with γ the ratio_power, must be better by γ/2 standard errors to be "
@@ -171,7 +171,7 @@ def whom_sentence(view: View) -> str:
     if view.promise is None or measure is None:
         return ""
     if not view.subgroups:
-        return "no subgroup was declared: whether it fails for some patients is not known"
+        return "no subgroup was declared, so nobody knows whether it fails for some patients"
     title, ranks = WORDS[measure.name].title, measure.name == "auroc"
     told = {m.subgroup: m for m in view.measures if is_same(m, measure) and m.subgroup}
     unknown = [name for name in view.subgroups if name not in told or not is_known(told[name])]
@@ -277,7 +277,7 @@ def _measures(view: View) -> Said:
         return
     yield "new_site", "each number is what a new site may expect, with its prediction interval"
     if any(map(_is_outside, view.everybody)):
-        where = "where the target's own predictions are spread otherwise than theirs"
+        where = "where the target's own predictions spread differently from theirs"
         yield "outside", f"an estimate may lie outside what the sources found, {where}"
     if view.half_widths:
         asked = f"{percent(PATIENT_LEVEL)} of patients have an outcome within"
@@ -294,7 +294,7 @@ def _is_outside(measure: MeasurePromise) -> bool:
 def _calibration(view: View) -> Said:
     if not view.calibration:
         return
-    yield "diagonal", "on the diagonal what is predicted happens; the band is for a new site"
+    yield "diagonal", "on the diagonal, observed equals predicted; the band is for a new site"
     if len(view.calibration) > MOST_CLASSES:
         told = f"{MOST_CLASSES} of {len(view.calibration)} classes"
         yield "classes_left", f"the chart shows the first {told}"
@@ -305,7 +305,7 @@ def _calibration(view: View) -> Said:
             what, of = "log-odds become", "log-odds"
         line = f"{what} {number(item.intercept)} + {number(item.slope)} × {of}"
         told = f"recalibration is offered and not applied: {line}"
-        yield "recalibration", f"{told}. What it would change stands in the table"
+        yield "recalibration", f"{told}. The table shows what it would change"
 
 
 def _decision(view: View) -> Said:
@@ -318,12 +318,12 @@ def _decision(view: View) -> Said:
 
 def _subgroups(view: View) -> Said:
     if view.differences:
-        yield "differences_of", "a difference is that of the subgroup less all other patients"
+        yield "differences_of", "a difference is the subgroup less all other patients"
 
 
 def _sources(view: View) -> Said:
     if not view.sources:
-        yield "no_reports", "there are no numbers of theirs here"
+        yield "no_reports", "no numbers of the sources are here"
         return
     yield "examined", examined_sentence(view)
     far = [line.name for line in view.sources if not line.reaches]
@@ -344,7 +344,7 @@ def _methods(view: View) -> Said:
     if len(view.methods) < 2:
         return
     if view.tells_rows:
-        yield "ratio_weights", "all of them are given this study's messages and density ratios"
+        yield "ratio_weights", "all of them use this study's messages and density ratios"
     else:
         yield "table_weights", _TABLE_WEIGHTS
 
@@ -367,7 +367,7 @@ def _candidates(view: View) -> Said:
     if tried > MOST_MARKS:
         yield "best_only", f"the best {count(MOST_MARKS)} are in the table"
     if tried > MOST_PRINTED:
-        yield "unprinted", "a print leaves out their table"
+        yield "unprinted", "a printed page leaves out their table"
 
 
 def drawn_sentence(view: View) -> str:
@@ -405,7 +405,7 @@ def _balance(view: View) -> Said:
 def _backtest(view: View) -> Said:
     found = view.backtest
     if found is None:
-        only = "Only it compares promises with outcomes before the target has any"
+        only = "Only a back-test compares promises with outcomes before the target has any"
         if view.advice == "none":
             yield "nothing_to_test", "nothing is promised, so there is nothing to back-test"
         elif view.has_model:
@@ -432,7 +432,7 @@ def backtest_numbers(found: Backtest, risk_name: str) -> Said:
         yield "risk_is", f"risk is the {risk_name}"
     if judged:
         kept = f"{judged - found.broken} of {counted(judged, 'promise')}"
-        yield "kept", f"kept, if the outcomes' own chance is allowed for: {kept}"
+        yield "kept", f"kept, with chance in the outcomes allowed for: {kept}"
     if found.coverage is not None:
         yield "coverage", f"{percent(found.coverage)} of the intervals hold the realised {risk}"
     if found.calibration is not None:
@@ -455,11 +455,11 @@ def _ledger(view: View) -> Said:
     elif view.ledgers:
         yield "no_row", "no field can hold a row"
     if view.ledgers:
-        yield "recorded", "every message stood in its site's ledger before it went"
+        yield "recorded", "every message was written into its site's ledger before it left"
         if view.n_fields <= MOST_LISTED:
-            yield "fields", "every field is listed in the folded tables, which a print leaves out"
+            yield "fields", "the folded tables list every field; a printed page leaves them out"
         else:
-            yield "no_fields", "their fields are shown by: fedcsa ledger RESULT --fields"
+            yield "no_fields", "to see their fields: fedcsa ledger RESULT --fields"
     else:
         where = "Every site keeps its own, and shows it with: fedcsa ledger SITE"
         yield "no_ledger", f"this folder holds no ledger. {where}"

@@ -284,7 +284,7 @@ def _clear(folder: Path) -> None:
     held = {item.name for item in folder.iterdir()} if folder.exists() else set()
     if held - {ROUNDS_FOLDER} and "adaptation.json" not in held:
         raise ResultError(
-            f"The folder {str(folder)!r} holds something else than a result. "
+            f"The folder {str(folder)!r} holds something other than a result. "
             "Choose an empty one, or one with an older result."
         )
     files = ("adaptation.json", "study.toml", "report.html", CARD_FILE, CHECKLISTS_FILE, HISTORY)

@@ -139,7 +139,7 @@ def update_sentence(found: Update, plan: Plan) -> str:
     alone = "" if shown.alone is None else f"; the outcomes alone say {shown.text(shown.alone)}"
     doubts = [x.sentence for x in found.verdict.legs if x.name == "agreement" and not x.passed]
     though = f", though {doubts[0]}" if doubts and found.conclusion == "as promised" else ""
-    return f"{told}; promised was {shown.text(shown.before)}{alone}: {found.conclusion}{though}"
+    return f"{told}; the promise was {shown.text(shown.before)}{alone}: {found.conclusion}{though}"
 
 
 def worth_sentence(found: Update) -> str:
@@ -162,8 +162,8 @@ def interval_sentence(found: Update) -> str:
             "differ from the sources as these differ from each other, whenever one stops looking"
         )
     if len(found.path) > 1 and found.risk.before is not None:
-        told += ". That 'for all looks' is right there at all looks together; findings go by it"
-    of = "" if found.correction is None else ". All numbers are of the model before its correction"
+        told += ". The interval 'for all looks' is right at all looks together; findings use it"
+    of = "" if found.correction is None else ". Numbers describe the model before its correction"
     return told + of
 
 

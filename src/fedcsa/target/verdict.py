@@ -357,7 +357,7 @@ def _agreement(promise: Promise | None) -> Leg:
     sentence = f"sites agree (probability that they differ much: {shown_probability(value)})"
     if promise.power < LOW_POWER:
         seen = percent(round(promise.power, 2))
-        sentence += f"; so few rows would show a difference in {seen} of studies only"
+        sentence += f"; with so few rows, a difference would show in only {seen} of studies"
     return Leg("agreement", True, value, PROBABLY, sentence)
 
 

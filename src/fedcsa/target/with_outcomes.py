@@ -46,9 +46,9 @@ NOT_ENOUGH = "too few of the labelled rows, or of their events"
 #: Estimate, lower and upper end.
 Three = tuple[float, float, float]
 #: Why the model stays as it was.
-MANY_CLASSES = "with three classes or more, one line gives no probabilities"
-ONE_NUMBER = "all outcomes are the same number, so nobody can see how they follow predictions"
-NO_SLOPE = "the sources could not tell how its calibration differs between them"
+MANY_CLASSES = "a model of three or more classes is not corrected"
+ONE_NUMBER = "all outcomes are the same number, so they cannot be compared with the predictions"
+NO_SLOPE = "the sources could not tell how its calibration differs between sites"
 #: Folds in which a correction is judged on rows that it has not seen.
 FOLDS = 10
 
@@ -421,7 +421,7 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
         advice = "use the corrected model, and the numbers with outcomes"
     elif value >= PROBABLY:
         sentence = (
-            f"the {what} here probably lies off what was promised "
+            f"the {what} here probably differs from what was promised "
             f"(probability {shown_probability(value)})"
         )
         advice = "use the corrected model; follow up more patients"

@@ -45,7 +45,7 @@ def draw_decision_curve(curve: DecisionCurve, declared: Sequence[float] = ()) ->
         )
         panel.dot(threshold, model[k], text, size=6.0 if told else 3.0)
     panel.x.text = percent
-    panel.x.label = "threshold: the predicted risk from which one treats"
+    panel.x.label = "threshold: the predicted risk at which one treats"
     panel.y.label = "net benefit per 100 patients"
     panel.y.grid = True
     return chart

@@ -136,6 +136,6 @@ def draw_search(view: View) -> Chart:
         look = RING if point.chosen else {"size": 4.0, "colour": MUTED}
         panel.dot(point.place, point.risk, text, **look)
     panel.x.low, panel.x.high, panel.x.whole = 0.5, x[-1] + 0.5, True
-    panel.x.label = "candidate, a line between two rounds; blue: the smallest so far"
+    panel.x.label = "candidate, with a line between two rounds; blue: the smallest so far"
     panel.y.label, panel.y.grid = view.risk_name, True
     return chart
