@@ -116,7 +116,7 @@ def test_the_demo_replaces_nobody_elses_files(demo, invoke, tmp_path):
     mine.write_text('name = "mine"')
     refused = invoke("demo", "--out", tmp_path)
     assert refused.exit_code == 3
-    assert "holds something else than a demo" in refused.stderr
+    assert "holds something other than a demo" in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
     assert mine.read_text() == 'name = "mine"'
     # What `tests/cli/test_output.py` lets it replace is a study of this name.

@@ -52,7 +52,7 @@ def test_wrong_usage_is_exit_code_2(arguments, invoke):
 @pytest.mark.parametrize("command", ["run", "check", "backtest"])
 def test_a_study_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
     assert failed(
-        invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' is not there\. Check the path"
+        invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' does not exist\. Check the path"
     )
     assert failed(invoke(command, tmp_path), 3, "cannot be read")
 
@@ -160,7 +160,7 @@ def test_rows_that_cannot_be_predicted_are_exit_code_3(text, match, finished, in
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("p.xlsx", "must be written as CSV or Parquet"), ("no/such/p.csv", "folder that is there")],
+    [("p.xlsx", "must be written as CSV or Parquet"), ("no/such/p.csv", "folder that exists")],
 )
 def test_a_place_that_cannot_be_written_to_is_exit_code_3(name, match, finished, invoke, tmp_path):
     folder = finished()
@@ -185,7 +185,7 @@ def test_a_folder_with_something_else_is_exit_code_3(command, finished, invoke, 
     target.mkdir(exist_ok=True)
     (target / "thesis.txt").write_text("mine", encoding="utf-8")
     arguments = (finished() / "study.toml",) if command == "run" else ()
-    assert failed(invoke(command, *arguments, "--out", tmp_path), 3, "holds something else than")
+    assert failed(invoke(command, *arguments, "--out", tmp_path), 3, "holds something other than")
 
 
 def test_outcomes_without_an_outcome_column_are_exit_code_3(finished, invoke):

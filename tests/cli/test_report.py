@@ -54,7 +54,9 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     result = invoke("update", finished / "r", finished / "other.csv")
     assert result.exit_code == 7
     html = html_of(finished / "r")
-    assert re.search(r"RMSE .* with 90 outcomes; promised was .*: (far )?worse than promised", html)
+    assert re.search(
+        r"RMSE .* with 90 outcomes; the promise was .*: (far )?worse than promised", html
+    )
     assert "With outcomes from here" in html
     assert "Each source as the target" in html
 
@@ -76,7 +78,7 @@ def test_a_folder_in_use_does_not_hide_why_a_study_ended(make_study, invoke, tmp
     result = invoke("run", make_study(tmp_path, shift=30.0), "-o", tmp_path / "r")
     assert result.exit_code == 6
     assert "must resemble the target" in result.stderr
-    assert "holds something else than a result" in result.stderr
+    assert "holds something other than a result" in result.stderr
 
 
 def test_a_result_that_outcomes_came_to_is_not_replaced(finished, invoke):

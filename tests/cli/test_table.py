@@ -68,7 +68,7 @@ def test_a_person_sees_a_table_1(folder, invoke):
     assert sum(shares) == 100
     assert "Correlations are not told: they need two to ten columns" in " ".join(lines)
     told = " ".join(result.stdout.split())
-    assert "'stage=III'. It is told as of none: they are counted with another level." in told
+    assert "'stage=III'. It counts as having none: they are counted with another level." in told
     assert PLANTED not in result.stdout
 
 
@@ -78,7 +78,7 @@ def test_a_few_missing_numbers_are_counted_with_no_level(folder, invoke):
     write_table(folder / "rows.csv", columns)
     result = invoke("table", folder / "rows.csv", "--study", folder / "study.toml", "--json")
     [told] = [text for text in json.loads(result.stdout)["warnings"] if "sbp" in text]
-    assert told == "Fewer than 5 patients have 'sbp=missing'. It is told as of none."
+    assert told == "Fewer than 5 patients have 'sbp=missing'. It counts as having none."
 
 
 def test_the_written_table_is_the_target_s(folder, invoke):

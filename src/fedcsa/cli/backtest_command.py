@@ -30,13 +30,13 @@ def backtest(
         Path | None,
         option(
             metavar="RESULT",
-            help="A result of this study, to keep the back-test with; a failing one lowers its "
+            help="A result of this study, in which to keep the back-test; a failed one lowers its "
             "verdict.",
         ),
     ] = None,
     preset: Annotated[
         str | None,
-        option(metavar="NAME", help="As for run; 'paper' is refused, as it promises no interval."),
+        option(metavar="NAME", help="As for run; 'paper' is refused: it promises no interval."),
     ] = None,
     changes: Changes = None,
     trust: Trust = None,
@@ -44,8 +44,8 @@ def backtest(
 ) -> None:
     """Let every source play the target for the others, and see which promises hold.
 
-    Only it compares promises with outcomes before the target has any. Reads the study file and
-    the sources' tables; writes only into the result folder that --result names. Exit code 7 if
+    Only a back-test compares promises with outcomes before the target has any. Reads the study file
+    and the sources' tables; writes only into the result folder that --result names. Exit code 7 if
     promises were broken too often, or one by more than a factor of two.
 
     Examples

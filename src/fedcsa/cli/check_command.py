@@ -25,7 +25,7 @@ def check(
     """Say everything that would go wrong with a study, without computing anything.
 
     Reads the study file and its tables, and writes nothing. Exit code 3 if something stands in
-    the way: one line a problem. A column that looks to be in another unit than the target's is a
+    the way: one line per problem. A column that looks to be in another unit than the target's is a
     warning: the study runs, but its answer would suffer. If all is well, it also says which
     columns of the tables the study does not use.
 

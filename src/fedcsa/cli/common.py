@@ -102,23 +102,23 @@ RowsPlace = Annotated[
     ),
 ]
 RowsQuery = Annotated[
-    str, option("--query", metavar="SQL", help="What to ask if ROWS is a database.")
+    str, option("--query", metavar="SQL", help="The query, if ROWS is a database.")
 ]
 RowsSheet = Annotated[
-    str, option("--sheet", metavar="NAME", help="Which sheet, if ROWS is a workbook.")
+    str, option("--sheet", metavar="NAME", help="The sheet, if ROWS is a workbook.")
 ]
 TablesQuery = Annotated[
-    str, option("--query", metavar="SQL", help="What to ask tables that are databases.")
+    str, option("--query", metavar="SQL", help="The query for tables that are databases.")
 ]
 TablesSheet = Annotated[
-    str, option("--sheet", metavar="NAME", help="Which sheet of tables that are workbooks.")
+    str, option("--sheet", metavar="NAME", help="The sheet of tables that are workbooks.")
 ]
 ResultOut = Annotated[
     Path | None,
-    out_option("DIR", "Folder for the result; by default STUDY-result, after the file."),
+    out_option("DIR", "Folder for the result; by default STUDY-result, named after the file."),
 ]
-Force = Annotated[bool, option("--force", help="Write over an older file.")]
-Seed = Annotated[int, option(metavar="N", help="Draws the patients and the folds.", min=0)]
+Force = Annotated[bool, option("--force", help="Overwrite an older file.")]
+Seed = Annotated[int, option(metavar="N", help="Seed of the patients and the folds.", min=0)]
 NoReport = Annotated[
     bool,
     option(
@@ -130,7 +130,7 @@ PasswordFile = Annotated[
     option(
         metavar="FILE",
         envvar="FEDCSA_PASSWORD_FILE",
-        help="File with the password of the kit's key; without one, a terminal is asked.",
+        help="File with the password of the kit's key; without it, the terminal asks you.",
     ),
 ]
 Changes = Annotated[
@@ -138,8 +138,7 @@ Changes = Annotated[
     option(
         "--set",
         metavar="NAME=VALUE",
-        help="Another value of an option than in the study file, such as level=0.9; may be "
-        "repeated.",
+        help="Override an option of the study file, such as level=0.9; may be repeated.",
     ),
 ]
 Preset = Annotated[

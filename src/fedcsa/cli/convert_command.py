@@ -22,16 +22,16 @@ def convert(
         str | None,
         option(
             metavar="NAMES",
-            help="Names of the model's columns as studies call them, in their order, with commas.",
+            help="Names of the model's columns in studies, in their order, separated by commas.",
         ),
     ] = None,
 ) -> None:
-    """Bring a fitted model into a format of ours, which holds no code and may travel.
+    """Convert a fitted model into our own format, which holds no code and may travel.
 
     For the owner of the model. A file is read as text, and neither library is needed; the trees
-    predict the same but for rounding. What is written is for a study's model section, as file. Of a
-    result folder, the final linear model is written as a formula. Fitted scikit-learn models are
-    converted in Python: fedcsa.convert(estimator, path, columns).
+    predict the same but for rounding. A study names the written file in its model section.
+    From a result folder, it writes the final linear model as a formula. Fitted scikit-learn models
+    are converted in Python: fedcsa.convert(estimator, path, columns).
 
     Examples
     --------

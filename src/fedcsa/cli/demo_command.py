@@ -42,7 +42,7 @@ def demo(
 ) -> None:
     """Show the method on five simulated hospitals with outcomes and a new one without.
 
-    Since they are simulated, the true risk is known, and stands beside every estimate. Reads
+    They are simulated, so the true risk is known; it stands beside every estimate. Reads
     nothing; writes only the folder that --out names, with a study to play with.
 
     Examples
@@ -84,7 +84,7 @@ def _refuse_other_files(out: Path) -> None:
     told = study.read_text(encoding="utf-8", errors="replace") if study.is_file() else ""
     if 'name = "demo"' not in told and any(path.is_file() for path in out.rglob("*")):
         raise ResultError(
-            f"The folder {str(out)!r} holds something else than a demo. Choose an empty one."
+            f"The folder {str(out)!r} holds something other than a demo. Choose an empty one."
         )
 
 
@@ -179,7 +179,7 @@ def _print(
     rows = sum(len(y) for _, y in drawn.sources.values())
     screen.print(
         f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
-        "patients\nwith outcomes (days in hospital), and no row of theirs leaves its site.\n"
+        "patients\nwith outcomes (days in hospital), and none of their rows leaves its site.\n"
     )
     print_view(screen, view_of(results["validated"]))
     compared = [

@@ -17,13 +17,13 @@ def evaluate(
         Path | None,
         option(
             metavar="FILE",
-            help="Another model than the file's: a formula (.toml), or what fedcsa convert wrote.",
+            help="A model in place of the file's: a formula (.toml), or what fedcsa convert wrote.",
         ),
     ] = None,
     out: ResultOut = None,
     stream: Annotated[
         bool,
-        option("--stream", help="Read the sources' tables in batches and never hold them."),
+        option("--stream", help="Read the sources' tables in batches, never hold them in memory."),
     ] = False,
     changes: Changes = None,
     no_report: NoReport = False,

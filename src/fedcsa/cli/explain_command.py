@@ -35,7 +35,7 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Say what a finding means, the rule of a refusal, or a word, and what to do about it.
+    """Explain a finding, the rule of a refusal, or a word, and say what to do about it.
 
     A finding is a named danger of a result, such as other-unit. A rule is the one word by which
     a site, or an error, says why it refused, such as row_floors. Words are those of the

@@ -42,7 +42,7 @@ def init(
 ) -> None:
     """Write a commented federation file to fill in.
 
-    It is never written over an older one (exit code 3).
+    It never overwrites an older one (exit code 3).
 
     Examples
     --------
@@ -121,7 +121,7 @@ def install(
     out: Annotated[Path | None, out_option("DIR", "The kit's folder; by default NAME.")] = None,
     fingerprint: Annotated[
         str | None,
-        option(metavar="NUMBER", help="As the sender told it; without it you are asked."),
+        option(metavar="NUMBER", help="As the sender told it to you; without it you are asked."),
     ] = None,
 ) -> None:
     """Unpack a kit that came as one file, after its fingerprint was compared.
@@ -251,7 +251,7 @@ def serve(
     if about.role != "server":
         raise ProtocolError(
             f"{str(kit)!r} is the kit of a {about.role}, not of the server. "
-            "Name the folder called as the server's host."
+            "Name the folder with the name of the server's host."
         )
     with (
         alone(kit),

@@ -37,7 +37,7 @@ def followup(
     rows: RowsPlace,
     n: Annotated[int, option("--n", metavar="N", min=1, help="How many rows to draw.")] = 30,
     out: Annotated[Path, out_option("FILE", "The list, CSV or Parquet.")] = Path("followup.csv"),
-    seed: Annotated[int, option(metavar="SEED", help="Another one draws other rows.")] = 0,
+    seed: Annotated[int, option(metavar="SEED", help="Seed; another one draws other rows.")] = 0,
     anew: Annotated[
         bool, option("--anew", help="Forget earlier lists and updates of this result.")
     ] = False,
@@ -98,7 +98,7 @@ def followup(
 
 #: Why outcomes can widen an interval.
 _WIDER = (
-    "The promised interval holds if this site is like the sources. With outcomes it holds also if "
+    "The promised interval holds if this site is like the sources. With outcomes it also holds if "
     "it is not, so the first ones can widen it."
 )
 

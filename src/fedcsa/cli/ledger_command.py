@@ -33,8 +33,8 @@ def ledger(
     """Show what left which site: every message, its size and its hash.
 
     Reads a result folder, or a site's own ledger, which is verified first: a changed or missing
-    line is an error (exit code 3), also with --quiet. A site's own says, too, how many tables it
-    told of each cohort and how many briefs of each target it took up in a period.
+    line is an error (exit code 3), also with --quiet. A site's own also says how many tables it
+    told of each cohort, and how many briefs of each target it took up, in a period.
 
     Examples
     --------

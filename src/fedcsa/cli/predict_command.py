@@ -47,7 +47,7 @@ def predict(
         float | None,
         option(
             metavar="LEVEL",
-            help="Add an interval, or a set of classes, that holds for this part of patients.",
+            help="Add an interval, or a set of classes, that holds for this share of patients.",
         ),
     ] = None,
     query: RowsQuery = "",
@@ -55,7 +55,7 @@ def predict(
 ) -> None:
     """Predict new rows with the model of a result.
 
-    Reads the result folder and a table; the columns may come in any order and in company. The
+    Reads the result folder and a table; the columns may come in any order, among others. The
     table may be of any length. Predictions keep the order of the rows. They begin with the study's
     id and its group (such as a patient_id that repeats), where ROWS has one. A classifier adds
     a column of probabilities per class.

@@ -50,10 +50,10 @@ def run(
     """Run a study whose tables are all on this machine, and write a result folder.
 
     Reads the study file and its tables. The folder then holds numbers, models and ledgers, and
-    no row; an older result in it is replaced unless outcomes came to it, anything else is left
+    no row; an older result in it is replaced unless it has outcomes, anything else is left
     alone. A search that was interrupted goes on where it stopped, if the folder is the same. Exit
-    code 0 if the verdict is to use the model, with or without care, or there is none, 6 if it is
-    not to use it; 4 if sites refused, 5 if no candidate could be fitted.
+    code 0 if the verdict is to use the model, with or without care, or if there is no verdict; 6
+    if it is not to use it; 4 if sites refused; 5 if no candidate could be fitted.
 
     Examples
     --------

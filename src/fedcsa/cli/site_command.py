@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 site = Group("site", "Run a site of a federation.")
 Data = Annotated[Path, option("--data", metavar="SITE", help="The site's own file.")]
 Port = Annotated[
-    int, option("--page-port", metavar="PORT", help="Of the page; by default a free one.")
+    int, option("--page-port", metavar="PORT", help="Port of the page; by default a free one.")
 ]
 SITE_FILE = Path("site.toml")
 #: A running site is looked at so often, in seconds.
@@ -128,7 +128,7 @@ def init(
     output: Output,
     table: Annotated[Path | None, argument(metavar="TABLE", help="This site's table.")] = None,
     study: Annotated[
-        Path | None, option(metavar="STUDY", help="A study to hold the table against.")
+        Path | None, option(metavar="STUDY", help="A study to compare the table with.")
     ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
@@ -137,9 +137,9 @@ def init(
 ) -> None:
     """Write a commented site file: its table, its columns, its policy.
 
-    Looks at the table, if one is named. With --study, columns that the table calls otherwise are
-    entered, and columns and levels that do not fit are said. Nothing leaves. It is never
-    written over an older file without --force (exit code 3).
+    Looks at the table, if one is named. With --study, it enters columns that have another name
+    in the table, and says which columns and levels do not fit. Nothing leaves. It never
+    overwrites an older file without --force (exit code 3).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _check_kit(kit: Path, role: str) -> None:
     if role not in ("source", "target"):
         raise ProtocolError(
             f"{str(kit)!r} is the kit of a {role}, not of a site. "
-            "Name the folder called as this site."
+            "Name the folder with this site's name."
         )
     problems = problems_of(kit, role)
     if problems:
@@ -276,7 +276,7 @@ def preview(
     study: StudyFile,
     data: Data = SITE_FILE,
     values: Annotated[
-        bool, option("--values", help="The values, too, rounded as they would leave.")
+        bool, option("--values", help="Show the values, too, rounded as they would leave.")
     ] = False,
 ) -> None:
     """Show which numbers would leave this site in a study, over all three phases.

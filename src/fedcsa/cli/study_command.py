@@ -125,7 +125,7 @@ def watch(
 
     Reads the studies that are kept in the lead's kit, and asks for each at once: after a restart
     of this machine, or to go on where fedcsa study submit was stopped. Writes results where
-    they were asked for. With --json, one object a line whenever something changes. Exit code
+    they were asked for. With --json, one object per line whenever something changes. Exit code
     as of fedcsa study submit; of several studies, the first that is not 0.
 
     Examples

@@ -31,7 +31,7 @@ def init(
     output: Output,
     tables: Annotated[
         list[Path] | None,
-        argument(metavar="TABLES", help="Tables with outcomes, one a source."),
+        argument(metavar="TABLES", help="Tables with outcomes, one per source."),
     ] = None,
     target: Annotated[
         Path | None,
@@ -46,7 +46,7 @@ def init(
     ] = None,
     dictionary: Annotated[
         Path | None,
-        option(metavar="CSV", help="Instead of tables: one line a column, name and kind."),
+        option(metavar="CSV", help="Instead of tables: one line per column, name and kind."),
     ] = None,
     source: Annotated[
         list[str] | None,
@@ -54,11 +54,11 @@ def init(
     ] = None,
     federation: Annotated[
         Path | None,
-        option(metavar="FILE", help="With --dictionary: the federation file names them."),
+        option(metavar="FILE", help="With --dictionary: the federation file that names the sites."),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        option(metavar="TEXT", help="How a missing cell is spelled too; may be repeated."),
+        option(metavar="TEXT", help="A further spelling of a missing cell; may be repeated."),
     ] = None,
     query: TablesQuery = "",
     sheet: TablesSheet = "",
@@ -69,8 +69,8 @@ def init(
 
     Looks at every column: numbers, flags, levels, dates, ids, patients with several rows, missing
     cells. Writes what it takes them for, with the reason at each, and a model for the outcome.
-    What the tables do not agree on is said. A lead who sees no table gives a dictionary, a CSV
-    file with the headings name, kind, levels (a|b|c), unit and others. It is never written over
+    Notes say what the tables do not agree on. A lead who sees no table gives a dictionary, a CSV
+    file with the headings name, kind, levels (a|b|c), unit and others. It never overwrites
     an older file without --force (exit code 3).
 
     Examples

@@ -48,7 +48,7 @@ def table(
         Path | None,
         option(
             metavar="STUDY",
-            help="The study file that describes the columns; by default what they look like.",
+            help="The study file that describes the columns; by default they are guessed.",
         ),
     ] = None,
     out: Annotated[Path | None, out_option("FILE", "CSV file to write the table to.")] = None,
@@ -58,8 +58,8 @@ def table(
     """Show the rounded Table 1 that a target tells the sources, and write it.
 
     Reads a table and, if given, a study file that describes its columns. Without one the first
-    100,000 rows tell what each column is, and notes say what they do not tell; then no file is
-    written that names levels. A study may name the written file as the target's table1, in place
+    100,000 rows show what each column is, and notes say what they do not show; then no file that
+    names levels is written. A study may name the written file as the target's table1, in place
     of its rows.
 
     Examples
@@ -113,7 +113,7 @@ def _require_no_own_levels(coding: Columns) -> None:
         raise StudyError(
             f"Describe the levels of {listed(own)} in a study file, and name it with --study: "
             "without one the file would hold names that come from patients' cells, and a rare one "
-            "may tell of a patient."
+            "may reveal a patient."
         )
 
 
@@ -169,7 +169,7 @@ def _warnings(found: Moments, coding: Columns) -> Iterator[str]:
             own[f"{feature.name}={feature.levels[0]}"] = found.n_rows - sum(own.values())
         for column in (column for column, count in own.items() if 0 < count < SMALL_LEVEL):
             yield (
-                f"Fewer than {SMALL_LEVEL} patients have {column!r}. It is told as of none"
+                f"Fewer than {SMALL_LEVEL} patients have {column!r}. It counts as having none"
                 f"{': they are counted with another level' if feature.levels else ''}."
             )
 
