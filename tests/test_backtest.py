@@ -266,7 +266,7 @@ def test_a_report_is_a_few_numbers_and_two_names():
         with pytest.raises(MessageError, match="shares of rows between 0 and 1"):
             BacktestReport("s", "a", 1.0, 0.1, 1.0, np.array([0.9, share]))
     none = np.empty(0)
-    with pytest.raises(MessageError, match="five numbers a measure"):
+    with pytest.raises(MessageError, match="five numbers per measure"):
         BacktestReport("s", "a", 1.0, 0.1, 1.0, none, np.zeros((1, 4)))
     with pytest.raises(MessageError, match="the lower end first"):
         BacktestReport("s", "a", 1.0, 0.1, 1.0, none, np.array([[0.0, 0.0, 1.0, 2.0, 1.5]]))

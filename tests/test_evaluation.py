@@ -208,7 +208,7 @@ def test_a_number_is_judged_too(made):
 @pytest.mark.parametrize(
     ("model", "kind", "words"),
     [
-        ("nonsense", StudyError, "no model of ours|is not there|cannot be read"),
+        ("nonsense", StudyError, "no converted model|does not exist|cannot be read"),
         (3, ParameterError, "a fitted estimator, a formula, a path"),
         (LogisticRegression, ParameterError, "a fitted estimator"),
         (Formula((Term("x9"),), link="logit"), ModelError, "Unknown column 'x9'"),
@@ -233,7 +233,7 @@ def test_predictions_that_are_none_are_refused(made):
     with pytest.raises(DataError, match="Divide percentages by 100"):
         evaluate(None, percent, X_target)
     good = {n: (X, y, y * 0.5) for n, (X, y) in sources.items()}
-    with pytest.raises(DataError, match="one a row"):
+    with pytest.raises(DataError, match="one per row"):
         evaluate(None, good, X_target, predictions=np.zeros(3))
     with pytest.raises(DataError, match="Divide percentages by 100"):
         evaluate(None, good, X_target, predictions=np.full(len(X_target), 50.0))
@@ -450,7 +450,7 @@ def test_a_list_of_models_and_a_rule_on_folds_are_no_matter_where_none_is_fitted
         ("", "must be one of 'formula'"),
         ('formula = "a"\ncolumn = "b"', "must be one of 'formula'"),
         ('colunm = "b"', "Did you mean 'column'"),
-        ('formula = "none.toml"', "is not there"),
+        ('formula = "none.toml"', "does not exist"),
         ('file = "none.json"', "cannot be read"),
         ("formula = 3", "'formula' must be a text"),
         ("formula = { terms = { x7 = 1 }, link = 'logit' }", "Unknown column 'x7'"),

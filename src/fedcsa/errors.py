@@ -211,7 +211,7 @@ def unknown(what: str, got: str, known: Collection[str]) -> str:
 def hint(got: str, known: Collection[str]) -> str:
     """The known name that was probably meant, or else all of them."""
     near = nearest(got, known)
-    listed = f"Known: {', '.join(sorted(known))}." if known else "There is none."
+    listed = f"Known: {', '.join(sorted(known))}." if known else "None is known."
     return f"Did you mean {near!r}?" if near else listed
 
 

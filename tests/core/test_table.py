@@ -256,7 +256,7 @@ def good():
         ({"n_rows": 20.5}, "whole number"),
         ({"n_rows": True}, "whole number"),
         ({"features": ["age", "age"]}, "distinct names"),
-        ({"flags": [False]}, "one a column|each a flag"),
+        ({"flags": [False]}, "one per column|each a flag"),
         ({"mean": [60.0]}, "2 row"),
         ({"mean": [60.0, math.nan]}, "finite"),
         ({"mean": [PLANTED, "text"]}, "numbers"),

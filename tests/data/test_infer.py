@@ -329,7 +329,7 @@ def test_an_outcome_that_cannot_be_read_is_refused_by_name(cells, words):
 def test_levels_that_differ_in_case_beside_common_ones_are_left_out_by_name():
     found = infer({"sex": one_of_each("f", "M")})
     assert "sex" not in found.described
-    assert "has 'F', 'f' beside the same in other letters" in " ".join(found.notes)
+    assert "has 'F', 'f' beside the same text in another case" in " ".join(found.notes)
 
 
 def test_days_of_the_calendar_come_with_a_hint_and_days_of_birth_do_not():
@@ -432,7 +432,7 @@ def test_codes_stay_as_they_are_spelled():
         ("lab", [f"1.0{row:02},25" for row in range(ROWS)], "numbers with decimal commas at"),
         ("day", [f"{row % 28 + 1}.0{row // 28 + 1}.2020" for row in range(ROWS)], "days that are"),
         ("day", [f"2020/01/{row % 28 + 1} 12:30" for row in range(ROWS)], "days that are"),
-        ("sex", ["F", "f", "M", "M"] * (ROWS // 4), "has 'f' beside the same in other letters"),
+        ("sex", ["F", "f", "M", "M"] * (ROWS // 4), "has 'f' beside the same text in another case"),
         ("sex=M", list(np.arange(ROWS) / 7), "has the name of a level"),
         ("pain", ["missing", None] * (ROWS // 2), "beside the level 'missing'"),
     ],

@@ -241,7 +241,7 @@ def test_a_sheet_is_found_by_its_name(tmp_path):
     with pytest.raises(TableError, match=r"the sheet 'tow'\. Did you mean 'two'"):
         open_table({"table": "t.xlsx", "sheet": "tow"}, folder=tmp_path).read()
     write_table(tmp_path / "t.csv", {"a": [1]})
-    with pytest.raises(ParameterError, match="must be one of an Excel workbook"):
+    with pytest.raises(ParameterError, match="Only an Excel workbook has sheets"):
         open_table({"table": "t.csv", "sheet": "two"}, folder=tmp_path)
 
 

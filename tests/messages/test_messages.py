@@ -622,17 +622,17 @@ def test_messages_that_hand_over_different_objects_differ(messages):
         ({"weights": np.array([0.9])}, "weights that sum to one"),
         ({"weights": np.empty(0)}, "weights that sum to one"),
         ({"weights": np.array([1.5, -0.5])}, "weights that are not negative"),
-        ({"weights": np.array([0.5, 0.5])}, "a row a member where one form is for all"),
+        ({"weights": np.array([0.5, 0.5])}, "one row per member where one form is for all"),
         (
             {"weights": np.array([0.5, 0.5]), "arrays": {"0.value": np.zeros((3, 1))}},
-            "a row a member where one form is for all",
+            "one row per member where one form is for all",
         ),
         (
             {
                 "weights": np.array([0.5, 0.5]),
                 "arrays": {"0.value": np.zeros((2, 1)), "0.other": np.zeros((1, 2))},
             },
-            "a row a member where one form is for all",
+            "one row per member where one form is for all",
         ),
         (
             {"weights": np.array([0.5, 0.5]), "arrays": {"1.value": np.zeros((2, 1))}},
@@ -640,12 +640,12 @@ def test_messages_that_hand_over_different_objects_differ(messages):
         ),
         (
             {"weights": np.full(3, 1 / 3), "forms": [{"kind": "linear"}] * 2},
-            "a form a member, or one for all",
+            "one form per member, or one for all",
         ),
-        ({"forms": {"kind": "linear"}}, "a form a member, or one for all"),
+        ({"forms": {"kind": "linear"}}, "one form per member, or one for all"),
         ({"forms": [{"kind": "held"}]}, "members by their form"),
         ({"forms": [{}]}, "members by their form"),
-        ({"held": (None, None)}, "no object, or one a member"),
+        ({"held": (None, None)}, "no object, or one per member"),
         ({"arrays": {}}, "arrays of every member, and no others"),
         ({"arrays": {"1.value": np.zeros(1)}}, "arrays of every member, and no others"),
         ({"arrays": {"value": np.zeros(1)}}, "arrays of every member, and no others"),

@@ -412,7 +412,7 @@ def test_a_pipeline_arrives_as_it_was_agreed(name):
         (
             make_pipeline(by_kind(filled, SimpleImputer(strategy="most_frequent",
                                                         add_indicator=True)), Ridge()),
-            "of texts add_indicator=False",
+            "add_indicator=False for texts",
         ),
         (
             make_pipeline(by_kind(make_pipeline(MinMaxScaler(), SimpleImputer()), "drop"), Ridge()),

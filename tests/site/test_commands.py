@@ -158,7 +158,7 @@ def test_a_study_is_not_submitted_with_a_stranger_or_too_few_sources(call, feder
     )
     assert (result.exit_code, "other files than a result" in result.stderr) == (3, True)
     result = call("study", "submit", tmp_path / "none.toml", "--kit", kit)
-    assert (result.exit_code, "is not there" in result.stderr) == (3, True)
+    assert (result.exit_code, "does not exist" in result.stderr) == (3, True)
 
 
 def test_a_wrong_kit_is_named(call, federation, tmp_path):

@@ -106,7 +106,7 @@ def test_a_site_with_a_table_one_is_no_source(federation):
 
 
 def test_a_site_file_that_is_not_there_or_not_text_is_named(tmp_path):
-    with pytest.raises(StudyError, match="is not there"):
+    with pytest.raises(StudyError, match="does not exist"):
         SiteFile.load(tmp_path / "site.toml")
     (tmp_path / "site.toml").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(StudyError, match="UTF-8"):

@@ -187,7 +187,7 @@ def test_a_kit_in_use_and_what_is_no_older_kit_are_left_alone(archive, tmp_path)
     (tmp_path / "full" / "thesis.txt").write_text("mine")
     for place in places:
         before = unpacked(place)
-        with pytest.raises(StudyError, match="something else than an older kit"):
+        with pytest.raises(StudyError, match="something other than an older kit"):
             KitArchive(archive).unpack(place)
         assert unpacked(place) == before
     used = write_kit(tmp_path / "used", files={"startup/client.key": b"old"})
@@ -203,7 +203,7 @@ def test_a_linked_folder_is_left_alone(archive, tmp_path, part):
     old = write_kit(tmp_path / "old", files={})
     (old / part).symlink_to(tmp_path / "mine")
     for place in (old, tmp_path / "mine" / "x"):
-        with pytest.raises(StudyError, match="something else than an older kit"):
+        with pytest.raises(StudyError, match="something other than an older kit"):
             KitArchive(archive).unpack(place)
     assert unpacked(tmp_path / "mine") == {"x": b"mine"}
 

@@ -118,7 +118,7 @@ def test_all_wrong_lines_are_named_at_once(written):
 def test_a_dictionary_needs_sources_and_a_readable_file(written, tmp_path):
     with pytest.raises(StudyError, match="Name the sites with outcomes"):
         draft_from_dictionary(written(GOOD), [], "new")
-    with pytest.raises(StudyError, match="is not there"):
+    with pytest.raises(StudyError, match="does not exist"):
         read_dictionary(tmp_path / "none.csv")
     with pytest.raises(StudyError, match="is not a CSV file"):
         read_dictionary(written("name\0kind\n"))

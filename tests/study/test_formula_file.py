@@ -103,5 +103,5 @@ def test_all_mistakes_are_named_at_once():
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(StudyError, match=r"The formula .* is not there"):
+    with pytest.raises(StudyError, match=r"The formula .* does not exist"):
         load_formula(tmp_path / "none.toml")

@@ -183,7 +183,7 @@ def test_databases_are_asked_one_query_and_other_tables_none(tmp_path, write):
         "b": "b.parquet",
     }
     assert study.run().promise is not None
-    with pytest.raises(StudyError, match="No table is one that a sheet is for"):
+    with pytest.raises(StudyError, match="None of the tables takes a sheet"):
         draft_from_tables(paths, tmp_path / "new.sqlite", None, tmp_path, query=query, sheet="s")
 
 

@@ -421,7 +421,7 @@ def test_a_syntax_error_has_a_line_and_the_name_of_the_file(folder):
 
 
 def test_a_study_file_that_cannot_be_read(folder):
-    with pytest.raises(StudyError, match=r"none.toml' is not there. Check the path."):
+    with pytest.raises(StudyError, match=r"none.toml' does not exist. Check the path."):
         Study.load(folder / "none.toml")
     with pytest.raises(StudyError, match=r"cannot be read \(IsADirectoryError\)"):
         Study.load(folder)

@@ -102,7 +102,7 @@ def as_vector(
     if n_rows is not None and vector.shape[0] != n_rows:
         raise DataError(
             f"{name} must have {n_rows} row(s); it has {vector.shape[0]}. "
-            "Give one value a row, in the same order."
+            "Give one value per row, in the same order."
         )
     return vector
 

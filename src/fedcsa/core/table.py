@@ -375,7 +375,7 @@ def _public(public_sd: ArrayLike, d: int) -> Array:
     public = np.asarray(public_sd, dtype=np.float64)
     if public.shape != (d,) or np.isinf(public).any() or (public <= 0.0).any():
         raise DataError(
-            f"The public sds must be {d} positive number(s), one a column, or NaN where none is "
+            f"The public sds must be {d} positive number(s), one per column, or NaN where none is "
             "agreed. Correct them for all sites."
         )
     return public
@@ -415,7 +415,7 @@ def told_problems(
         return
     d = R.shape[1]
     if len(R) != d:
-        yield f"Correlations must have {d} rows, one a column; they have {len(R)}. Add rows."
+        yield f"Correlations must have {d} rows, one per column; they have {len(R)}. Add rows."
     elif np.abs(R - R.T).max() > 1e-9:
         yield "Correlations must be the same on both sides of the diagonal. Correct them."
     elif np.abs(R).max() > LARGEST_MOMENT:

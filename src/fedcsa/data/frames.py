@@ -147,8 +147,8 @@ def arrow_column(column: Any, what: str) -> pa.ChunkedArray:
             found = pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):  # its text quotes a cell
         raise DataError(
-            f"{what} must hold cells of one type; they are of several, or of one that is no "
-            "column's. Make it an array of one kind."
+            f"{what} must hold cells of one type; they are of several types, or of one that no "
+            "column can have. Make it an array of one kind."
         ) from None
     return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 

@@ -272,7 +272,7 @@ class _Proposal:
             return self._leave(name, "has no level that all tables have", "Check the spelling.")
         doubled = [level for level in some if level.casefold() in folded]
         if doubled:
-            why = f"has {_names(doubled)} beside the same in other letters"
+            why = f"has {_names(doubled)} beside the same text in another case"
             return self._leave(name, why, "Spell it alike in all tables.")
         if any(glance.strange for glance in glances):
             self._notes.append(

@@ -76,7 +76,7 @@ def read_table1(path: str | Path, coding: Columns) -> Table1:
             if column in told:
                 line.say(f"{column!r} must have one line; it has two. Delete one.")
             if column not in numbers and line.has("sd"):
-                line.say(f"The sd of {column!r} must be empty: a share tells its own.")
+                line.say(f"The sd of {column!r} must be empty: a share determines it.")
             sd = line.number("sd") if column in numbers else 0.0
             told[column] = line.number("mean"), sd
     whole = [*_gaps(coding, told, counts)]
@@ -106,7 +106,7 @@ def write_table1(path: str | Path, table: Table1, coding: Columns) -> None:
         How the columns of `table` are described.
     """
     if Path(path).suffix.lower() != ".csv":
-        raise TableError(f"A Table 1 must be written as CSV; {str(path)!r} ends otherwise.")
+        raise TableError(f"A Table 1 must be written as CSV; {str(path)!r} has another ending.")
     if coding.columns != table.features:
         raise DataError("A Table 1 must have the columns that are described; it has others.")
     spots = [(f.name, column[len(f.name) + 1 :]) for f in coding.features for column in f.columns]
@@ -221,7 +221,7 @@ def _gaps(
     if lost:
         yield f"Every column needs a line. There is none for {', '.join(lost)}."
     if len(counts) != 1:
-        yield "The number of rows must stand in the column n, the same wherever it stands."
+        yield "The number of rows must be in the column n, the same in every line that has it."
     for feature in coding.features:
         columns = (*_first(feature), *feature.columns)
         shares = [told.get(column, (math.nan, 0.0))[0] for column in columns]

@@ -52,7 +52,7 @@ def open_table(where: Where, *, folder: Path = Path(), whose: str = "the table")
     if kind_of_table(path) == ".xlsx":
         return ExcelSheet(path, sheet)
     if sheet:
-        raise ParameterError(f"A sheet must be one of an Excel workbook; {str(path)!r} is none.")
+        raise ParameterError(f"Only an Excel workbook has sheets; {str(path)!r} is not one.")
     return TableFile(path)
 
 
@@ -90,8 +90,8 @@ def writing_table(path: str | Path) -> Iterator[TableWriter]:
         ) from None
     except OSError as error:
         raise TableError(
-            f"The table {str(path)!r} must be written to a folder that is there and open to "
-            f"writing; this failed ({type(error).__name__}). "
+            f"The table {str(path)!r} must be written to a folder that exists and is writable; "
+            f"this failed ({type(error).__name__}). "
             "Make the folder first, or choose another."
         ) from None
     finally:

@@ -98,12 +98,12 @@ class Examination(Message):
         total = float(self.weights.sum()) + self.own_weight
         yield abs(total - 1.0) < 1e-6, "weights that sum to one"
         forms = len(self.forms) if isinstance(self.forms, tuple) else -1
-        yield forms == n or forms == 1 < n, "a form a member, or one for all"
-        yield len(self.held) in (0, n), "no object, or one a member"
+        yield forms == n or forms == 1 < n, "one form per member, or one for all"
+        yield len(self.held) in (0, n), "no object, or one per member"
         held = self.held or (None,) * n
         rows = {array.shape[:-1] for array in self.arrays.values()}
         whole = forms == n or (rows == {(n,)} and not self.held)
-        yield whole, "a row a member where one form is for all"
+        yield whole, "one row per member where one form is for all"
         yield all(map(is_form, self.forms, held)), "members by their form"
         owners = {name.partition(".")[0] for name in self.arrays}
         told = {str(k) for k in range(forms) if held[k] is None}
@@ -196,7 +196,7 @@ class ExaminationReport(Message):
         yield (self.member_variance >= 0.0).all(), "variances that are not negative"
         yield self.reason in REASONS, "a known reason"
         yield (len(self.level) == 0) == bool(self.reason), "a reason or an estimate"
-        yield self.scores.shape[1] == 7, "seven numbers a cell of the score table"
+        yield self.scores.shape[1] == 7, "seven numbers per cell of the score table"
         told = len(self.scores) > 0
         yield not (told and self.reason), "a reason or a score table"
         sizes = {len(self.score_sums) > 0, len(self.measure_variance) > 0}
@@ -555,7 +555,7 @@ class BacktestReport(Message):
         yield self.standard_error >= 0.0, "a standard error that is not negative"
         shares = (self.held_for >= 0.0) & (self.held_for <= 1.0)
         yield bool(shares.all()), "shares of rows between 0 and 1"
-        yield self.measures.shape[1] == 5, "five numbers a measure"
+        yield self.measures.shape[1] == 5, "five numbers per measure"
         ordered = self.measures[:, 3] <= self.measures[:, 4]
         yield ordered.all(), "intervals with the lower end first"
 

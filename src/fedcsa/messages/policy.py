@@ -290,7 +290,7 @@ class Policy:
             return
         fewest = agreed_rows_per_leaf(model, candidates) if self.min_rows_per_leaf else None
         if fewest is not None and fewest < self.min_rows_per_leaf:
-            least = f"{self.min_rows_per_leaf} rows or more a leaf"
+            least = f"{self.min_rows_per_leaf} rows or more per leaf"
             why = f"the study must ask for {least}, by min_samples_leaf"
             yield _refusal("min_rows_per_leaf", why)
 

@@ -386,7 +386,7 @@ _AGREED_LEVELS = "columns of agreed levels, or agreed lists of numbers as catego
 _STEP_RULES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "SimpleImputer": (
         lambda step: fills_nan(step) and not step.add_indicator,
-        "missing_values=nan, and of texts add_indicator=False",
+        "missing_values=nan, and add_indicator=False for texts",
     ),
     "OneHotEncoder": (
         lambda step: (

@@ -159,8 +159,8 @@ def _refuse_places(estimator: Any) -> None:
 def _by_place(branch: str) -> ModelError:
     """The refusal of places in a frame."""
     return ModelError(
-        f"ColumnTransformer must name the columns of {branch!r}; it has their places, "
-        "and the study's table has others at these. Name the columns."
+        f"ColumnTransformer must name the columns of {branch!r}; it gives their "
+        "positions, and the study's table has another order. Name the columns."
     )
 
 

@@ -34,7 +34,7 @@ def corrected_lines(
     line = lines.mean(weights)
     if line is None:
         raise ModelError(
-            "A corrected mean of several probabilities is no linear model, so it cannot be "
+            "A corrected mean of several probabilities is not a linear model, so it cannot be "
             "exported. The result folder predicts with it: fedcsa predict."
         )
     further = np.zeros(len(mean))
@@ -58,7 +58,7 @@ def formula_of_lines(weights: Array, lines: Lines, features: Sequence[str]) -> F
     line = lines.mean(weights)
     if line is None:
         raise ModelError(
-            "A mean of several probabilities is no formula, so this model cannot be written as "
+            "A mean of several probabilities is not a formula, so this model cannot be written as "
             "one. In Python, Adaptation.estimator() exports it."
         )
     terms = zip(features, line.coefficients.tolist(), strict=True)

@@ -191,7 +191,7 @@ def _xgboost(content: Mapping[str, Any]) -> _Read:
     learner = content["learner"]
     booster = learner["gradient_booster"]
     if booster["name"] != "gbtree":
-        raise ModelError("Of XGBoost's models, those of the booster 'gbtree' can be converted.")
+        raise ModelError("Only XGBoost models of the booster 'gbtree' can be converted.")
     link = _known_link(learner["objective"]["name"], XGBOOST_LINKS)
     about = learner["learner_model_param"]
     n_classes = {"softmax": _count(about["num_class"]), "logistic": 2}.get(link, 0)

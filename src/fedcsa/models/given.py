@@ -376,6 +376,6 @@ def _content(path: Path) -> dict[str, Any]:
         content = None
     if not isinstance(content, dict) or content.get("fedcsa model") != MODEL_FORMAT:
         raise ModelError(
-            f"{path.name!r} is no model of ours. Make one with: fedcsa convert MODEL --out FILE"
+            f"{path.name!r} is no converted model. Make one with: fedcsa convert MODEL --out FILE"
         )
     return content

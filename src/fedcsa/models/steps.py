@@ -380,7 +380,7 @@ def _check_levels(part: Part) -> None:
         raise damaged("levels as codes or flags, unknown ones refused or ignored")
     sizes = take(part.arrays, "sizes", np.int32, shape)
     if (sizes < 1).any() or (sizes > MAX_COLUMNS).any():
-        raise damaged(f"1 to {MAX_COLUMNS} levels a column")
+        raise damaged(f"1 to {MAX_COLUMNS} levels per column")
     levels = take(part.arrays, "levels", np.float64, (int(sizes.sum(dtype=np.int64)),))
     dropped = take(part.arrays, "dropped", np.int32, shape)
     if (dropped < -1).any() or (dropped >= sizes).any():

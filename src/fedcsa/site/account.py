@@ -141,6 +141,6 @@ def attack_sentences(found: Mapping[str, Any] | None, most: float | None = None)
     return [
         tried,
         f"One patient's own outcome makes up {share} of a prediction at most.",
-        f"It holds {per_row} fitted numbers a row{leaves}.",
+        f"It holds {per_row} fitted numbers per row{leaves}.",
         f"It holds cells or outcomes: {where}." if where else "It holds no cell and no outcome.",
     ]

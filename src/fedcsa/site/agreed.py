@@ -129,7 +129,7 @@ def _check_rounded(told: Table1, plan: Plan) -> None:
             told.correlations,
         )  # fmt: skip
     except DataError as error:
-        raise PolicyError("not_as_agreed", f"The target's table cannot be. {error}") from None
+        raise PolicyError("not_as_agreed", f"The target's table is impossible. {error}") from None
     names = ("n_rows", "sd", "mean", "correlations")  # a mean is told in sds
     _check_same(told, {name: getattr(rounded, name) for name in names})
 

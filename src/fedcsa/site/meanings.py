@@ -43,7 +43,7 @@ IN_SHORT: Mapping[str, str] = {
     "examination-report": "how well the other sites' models do on the rows here",
     "refusal": "that this site refuses, and under which rule",
     "backtest-report": "what came true when this site played the target",
-    "conclusion": "what came of the study, to whoever submitted it",
+    "conclusion": "how the study ended, for the lead who submitted it",
 }
 #: field of several messages -> its meaning
 SHARED: Mapping[str, Meaning] = {
@@ -61,22 +61,22 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "classes": Meaning("classes of the outcome", _AGREED),
         "model": Meaning("what is fitted", _AGREED),
         "candidates": Meaning("settings of the model to choose from", _AGREED),
-        "loss": Meaning("by which models are judged", _AGREED),
+        "loss": Meaning("loss by which models are judged", _AGREED),
         "scheme": Meaning("how rows are split into parts to fit and to judge", _AGREED),
         "n_folds": Meaning("number of these parts", _AGREED),
         "shares": Meaning("sizes of these parts", _AGREED),
         "refit": Meaning("whether the model is fitted on all rows in the end", _AGREED),
         "scale": Meaning("whether models see columns in the target's units", _AGREED),
         "moments": Meaning("whether the paper's formulas are compared", _AGREED),
-        "seed": Meaning("of all random numbers", _AGREED),
+        "seed": Meaning("seed of all random numbers", _AGREED),
         "exchange": Meaning("whether a table is told, or rows", _AGREED),
         "ratio": Meaning("settings of the density ratio, where rows are told", _AGREED),
-        "thresholds": Meaning("predicted risks from which on one would act", _AGREED),
+        "thresholds": Meaning("predicted risks at which one would act", _AGREED),
         "subgroups": Meaning("patients for whom all measures are told too", _AGREED),
         "n_rows": Meaning("number of rows, in tens", _ROWS),
         "mean": Meaning("mean of every number to 1/100 sd, share of every flag to 1/100", _ROWS),
         "sd": Meaning("sd of every number to two digits, with the agreed floor", _ROWS),
-        "correlations": Meaning("of the columns, two digits; numbers only, and few", _ROWS),
+        "correlations": Meaning("of few columns, all numbers, to two digits", _ROWS),
         "rows": Meaning("the rows themselves, without outcomes", _ROWS),
     },
     "risk-report": {
@@ -126,7 +126,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
         "arrays": Meaning("all numbers of the other sources' models", _SOURCES),
         "constant": Meaning("the others' mean outcome, or share of every class", _SOURCES),
         "centre": Meaning("number from which scores are counted", _SOURCES),
-        "unit": Meaning("in which scores are counted: the outcome's typical sd", _SOURCES),
+        "unit": Meaning("unit in which scores are counted: the outcome's typical sd", _SOURCES),
         "again": Meaning("whether useless models have left since the first examination", _SOURCES),
         "held": Meaning("the models as objects, in one process only", _SOURCES),
     },
@@ -148,7 +148,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
     },
     "refusal": {
         "rule": Meaning("name of the rule that forbids an answer, or waiting", _OUTCOMES),
-        "reason": Meaning("what a person here wrote beside a refusal, to be told", _NOTHING),
+        "reason": Meaning("what a person here wrote about a refusal, to be told", _NOTHING),
     },
     "backtest-report": {
         "realised": Meaning("mean loss after this site has played the target", _OUTCOMES),
@@ -167,7 +167,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
 
 #: array of a model, without the step it belongs to -> its meaning
 ARRAYS: Mapping[str, Meaning] = {
-    "coefficients": Meaning("of the model's columns", _OUTCOMES),
+    "coefficients": Meaning("coefficients of the model's columns", _OUTCOMES),
     "intercept": Meaning("what is added to every prediction", _OUTCOMES),
     "step": Meaning("width of the grid for every column", _AGREED),
     "cuts": Meaning("of a given model: number of cuts of every column", _AGREED),

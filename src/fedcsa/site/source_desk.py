@@ -47,7 +47,7 @@ _PHASES: dict[str, tuple[type[Message], str, str]] = {
     "examine": (Examination, "one_examination", "phase 3 of 3"),
     "again": (Examination, "one_examination", "phase 3 of 3, once more"),
 }
-_ONE_QUESTION = "This site answers one question a phase, round and study."
+_ONE_QUESTION = "This site answers one question per phase, round and study."
 #: The rule of a steward's refusal.
 _APPROVAL = "approval"
 #: Seconds for the command: enough to send a mail, and no study waits for it for long.

@@ -136,7 +136,7 @@ def prepare(
         weighing = RatioWeighing.fit(rows, folds, ratio)
     else:
         raise DataError(
-            f"Source {rows.source!r} must have two rows or more a fold and every class in "
+            f"Source {rows.source!r} must have two rows or more per fold and every class in "
             "all but one; its rows do not suffice. Leave it out or use fewer folds."
         )
     candidates = dict(zip(numbers, every, strict=True))

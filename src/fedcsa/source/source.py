@@ -86,7 +86,7 @@ class Remembered:
         if self.rounds[len(before) :] not in ([], [more]):
             raise PolicyError(
                 "one_round",
-                "This site answers one question a round; give another study another name.",
+                "This site answers one question per round; give another study another name.",
             )
         later = [candidate for asked in (*before, more) for candidate in asked.candidates]
         design = replace(self.brief, candidates=(*self.brief.candidates, *later))

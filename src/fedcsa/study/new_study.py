@@ -94,8 +94,8 @@ class StudyDraft:
             for line in textwrap.wrap(printable(f"note: {note}"), _WIDTH - 2)
         ]
         thresholds = [
-            "# From which predicted risk on would you act? There sensitivity, PPV and net benefit",
-            "# are told.",
+            "# At which predicted risk would you act? Sensitivity, PPV and net benefit are",
+            "# reported there.",
             "# thresholds = [0.1, 0.2]",
         ]
         steps = [
@@ -111,7 +111,7 @@ class StudyDraft:
             f"# A study, proposed from {self.origin}. Look at every line; then:",
             *steps,
             *notes,
-            _line("name", name, "under this name it stands in every log"),
+            _line("name", name, "every log uses this name"),
             _line("seed", 1, "every random number follows from it and the names of the sites"),
             missing,
             *(thresholds if self.two_classes else ()),
@@ -148,7 +148,7 @@ class StudyDraft:
         subgroup = {"feature": feature.name, **which.get(feature.kind, {"cut": 65})}
         text = format_toml({"subgroups": [subgroup]}).strip()
         return [
-            "# For whom shall all measures be told too? A level, or a cut (the rows from it).",
+            "# For which patients do you want all measures, too? A level, or a cut.",
             *(f"# {line}" for line in text.splitlines()),
         ]
 
@@ -194,7 +194,7 @@ def draft_from_tables(
     where = place_in(folder, target, query, sheet)
     for option, given in {"query": query, "sheet": sheet}.items():
         if given and not any(option in place for place in (*places.values(), where)):
-            raise StudyError(f"No table is one that a {option} is for. Leave out --{option}.")
+            raise StudyError(f"None of the tables takes a {option}. Leave out --{option}.")
     frames = {name: open_table(place, folder=folder).read() for name, place in places.items()}
     new = open_table(where, folder=folder).read()
     name, reason, notes = _choose_outcome(frames, new, outcome)
@@ -362,7 +362,7 @@ def _model(outcome: Outcome) -> list[str]:
     if not outcome.levels:
         return [
             "[model]    # for a number",
-            _line("name", "ridge", "linear; its penalty is chosen among a grid of its own"),
+            _line("name", "ridge", "linear; its penalty is chosen from a grid of its own"),
         ]
     return [
         "[model]    # for classes",

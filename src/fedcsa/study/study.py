@@ -378,7 +378,7 @@ class Study:
                 "at least 2. Name longer tables."
             )
         warnings += [
-            f"Source {name!r}: Another source should have a class that its outcome has; none has. "
+            f"Source {name!r}: No other source has a class that its outcome has. "
             "If that is another spelling, spell the classes alike in all tables."
             for name in alone_with_classes(classes)
         ]

@@ -152,7 +152,7 @@ def read_text(path: str | Path, what: str, advice: str) -> str:
             f"The {what} {str(path)!r} is not text in UTF-8. Save it as UTF-8."
         ) from None
     except FileNotFoundError:
-        raise StudyError(f"The {what} {str(path)!r} is not there. {advice}") from None
+        raise StudyError(f"The {what} {str(path)!r} does not exist. {advice}") from None
     except OSError as error:
         kind = type(error).__name__
         raise StudyError(f"The {what} {str(path)!r} cannot be read ({kind}). {advice}") from None

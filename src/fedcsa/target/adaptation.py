@@ -422,7 +422,7 @@ class Adaptation:
     def _lines(self) -> tuple[Array, Lines]:
         """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
-            raise ModelError("A median of models is no linear model, so it cannot be exported.")
+            raise ModelError("A median of models is not a linear model, so it cannot be exported.")
         told = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
         names = sorted(name for name in self.models if told.get(name, 0.0) > 0.0)
         if not names:

@@ -74,7 +74,7 @@ def _check_column(given: Given, plan: Plan, rows: Array | None) -> None:
         return
     told = isinstance(given, np.ndarray) and plan.method == GIVEN and rows is not None
     if not told or given.shape != rows.shape[:1]:  # type: ignore[union-attr]
-        raise DataError("The target's own predictions must be one a row of it, or left out.")
+        raise DataError("The target's own predictions must be one per row, or left out.")
     assert isinstance(given, np.ndarray)  # noqa: S101 - for the type checker
     inside = not plan.classes or ((given >= 0.0) & (given <= 1.0)).all()
     if not np.isfinite(given).all() or not inside:

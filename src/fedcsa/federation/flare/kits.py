@@ -362,7 +362,7 @@ class KitArchive:
             ) from None
         if not _is_for(folder, about):
             raise StudyError(
-                f"The folder {str(folder)!r} holds something else than an older kit of "
+                f"The folder {str(folder)!r} holds something other than an older kit of "
                 f"{about.participant!r}. Choose another with --out."
             )
         try:
