@@ -167,7 +167,7 @@ class MissingExtraError(FedCSAError, ImportError):
 
 
 def raise_all(problems: Sequence[str], kind: type[FedCSAError] = ParameterError) -> None:
-    """Raise one error with a line a problem, if there are any."""
+    """Raise one error with one line per problem, if there are any."""
     if problems:
         raise kind("\n".join(problems))
 

@@ -63,10 +63,10 @@ def _classifies(estimator: FedCSA) -> bool:
 class FedCSA(BaseEstimator):  # type: ignore[misc]
     """Federated covariate shift adaptation, all sites in this process.
 
-    The target tells its Table 1. Every source weights its rows to that table, fits a model for
+    The target sends its Table 1. Every source weights its rows to that table, fits a model for
     every candidate and reports a few numbers; the target chooses a candidate and mixes the
-    sources' models; every source examines the others' mixture on its own weighted rows. From
-    these examinations follow the promise, with a prediction interval, and the verdict.
+    sources' models; every source examines the others' mixture on its own weighted rows. These
+    examinations give the promise, with a prediction interval, and the verdict.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     adaptation_ : Adaptation
         The whole result.
     classes_ : array
-        Of a classifier.
+        Labels of a classifier.
     feature_names_in_ : array of str
 
     `save` writes all of it into a folder, with a report as one HTML page.
@@ -210,7 +210,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     ) -> Adaptation:
         """Judge a given model, or predictions that every site has, at the target.
 
-        Nothing is fitted, so ``model``, ``candidates`` and what concerns them do not matter; this
+        Nothing is fitted, so ``model``, ``candidates`` and their options do not matter; this
         estimator stays as it is.
 
         Parameters
@@ -232,8 +232,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     ) -> Backtest:
         """Let every source play the target for the others, and see which promises hold.
 
-        On a fitted estimator, a back-test that fails lowers the verdict ``verdict_``. That of a
-        given model leaves it as it is; ``evaluate(…).with_backtest(…)`` takes it in.
+        On a fitted estimator, a back-test that fails lowers the verdict ``verdict_``. A back-test
+        of a given model does not; ``evaluate(…).with_backtest(…)`` takes it in.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return found
 
     def followup(self, X: Any, n: int = 30, *, ids: Any = None, seed: int = 0) -> NDArray[np.intp]:
-        """Draw rows to follow up, by a design that `update` knows; their positions, in order.
+        """Draw rows to follow up; returns their positions, in order. `update` uses the weights.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         return found[0]
 
     def update(self, X: Any, y: Any, *, ids: Any = None, anew: bool = False) -> Update:
-        """Bring all outcomes so far into the answer; from then on predictions are corrected.
+        """Bring all outcomes so far into the answer; predictions are corrected from then on.
 
         Parameters
         ----------
@@ -325,7 +325,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
 
     @property
     def examinations_(self) -> dict[str, ExaminationReport]:
-        """What every source found of the others' mixture."""
+        """What every source found about the others' mixture."""
         return dict(self.adaptation_.examinations)
 
     @property
@@ -509,7 +509,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or for classes the share of right ones, as in scikit-learn.
 
-        The promise is about the loss; ``update`` holds it against outcomes.
+        The promise is about the loss; ``update`` compares it with outcomes.
 
         Parameters
         ----------
@@ -547,20 +547,20 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or frame of shape (rows, features)
         level : float
-            Part of the patients whose outcome lies in their interval.
+            Share of the patients whose outcome lies in their interval.
         """
         rows = self._rows(X)
         return self.adaptation_.predict_interval(rows, level)
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_set(self, X: Any, level: float = PATIENT_LEVEL) -> NDArray[np.bool_]:
-        """Which classes may come, shape (rows, classes), in the order of ``classes_``.
+        """Which classes are possible, shape (rows, classes), in the order of ``classes_``.
 
         Parameters
         ----------
         X : array or frame of shape (rows, features)
         level : float
-            Of the patients of every class, the part that has it in its set.
+            Share of the patients of every class whose class is in their set.
         """
         rows = self._rows(X)
         return self.adaptation_.predict_set(rows, level)

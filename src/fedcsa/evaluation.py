@@ -1,4 +1,4 @@
-"""Judge a model that exists already: `evaluate`; and bring one into a format of ours: `convert`."""
+"""Judge a model that exists already, `evaluate`, and convert one into our own format, `convert`."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ def rules_named(findings: Iterable[Finding]) -> str:
     """Which rules of the sources refuse a study, in a sentence.
 
     >>> rules_named([Finding("source-refused", "north", {"rule": "min_target_rows"})])
-    'Rules that refuse it: min_target_rows. Change the study, or ask them.'
+    'Rules that refused: min_target_rows. Change the study, or ask the sites.'
     """
     rules = {
         str(item.evidence["rule"])

@@ -1,9 +1,9 @@
 """Outcomes of some of the target's rows: who was followed up, what they change, what came before.
 
 An update is given *all* outcomes so far. Between updates a `History` is kept, which holds no row:
-of every id and of every outcome a digest, so that an outcome that contradicts an earlier one is
-noticed, and the design of the list, so that its weights are right. The salt stands beside the
-digests, so that whoever has the file and the ids can try out outcomes: it stays with the outcomes.
+a digest of every id and of every outcome, so that an outcome that contradicts an earlier one is
+noticed, and the design of the list, so that its weights are right. The salt lies beside the
+digests, so anyone who has the file and the ids can try out outcomes: keep it with the outcomes.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _option(default: Any, words: str | Sequence[str], holds: Any = None) -> Any:
 class Plan:
     """Everything that a study fixes besides the data.
 
-    Whatever is wrong with it is one `ParameterError`, with a line a problem.
+    All that is wrong with it is one `ParameterError`, with one line per problem.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Plan:
     loss : option
         ``"squared"`` or ``"absolute"``; for classes ``"brier"``, ``"log"`` or ``"zero-one"``, and
         ``"squared"`` is then read as ``"brier"``. In Python also a function of (prediction, y)
-        that returns one number a row.
+        that returns one number per row.
     preset : option
         A word that sets several options. ``"paper"`` is Algorithm 1 of the paper as printed: the
         target's rows go to the sources, and nothing is promised. ``method`` and ``folds`` may
@@ -163,10 +163,10 @@ class Plan:
         over which they are spread (6, or 1 of a random search), and ``numbers`` that leave every
         source in its reports.
     thresholds : option
-        Predicted risks from which on one would act, for an outcome of two classes: sensitivity,
-        specificity, predictive values and net benefit are told there.
+        Predicted risks at which one would act, for an outcome of two classes: sensitivity,
+        specificity, predictive values and net benefit are reported there.
     subgroups : option
-        Patients for whom all measures are told too. Each is a ``feature`` with a ``level``, or
+        Patients for whom all measures are reported too. Each is a ``feature`` with a ``level``, or
         with a ``cut``: the rows from there up; and perhaps a ``name``.
     """
 
@@ -365,7 +365,7 @@ class Plan:
         return self.method in EXAMINED
 
     def titled(self, method: str) -> str:
-        """What a method is called that is estimated in this study."""
+        """The title of a method that is estimated in this study."""
         return method_title(method, self.exchange, self.preset)
 
     @property

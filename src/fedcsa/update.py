@@ -1,6 +1,6 @@
 """A few outcomes at the target: they change the promise, the model and the verdict.
 
-The sources' examinations let expect a distribution of every measure at a new site. Outcomes of some
+The sources' examinations give a distribution of every measure at a new site. Outcomes of some
 of the target's rows turn it into that of *this* site. Everything happens at the target, and nothing
 more leaves it.
 """
@@ -128,7 +128,7 @@ class Update:
         One sentence: what changed, and why.
     findings : tuple of Finding
     path : tuple of UpdateLook
-        One a look, each as it was then; the last is this one.
+        One per look, each as it was then; the last is this one.
     """
 
     n_rows: int
@@ -155,7 +155,7 @@ class Update:
 
     @property
     def conclusion(self) -> PromiseKept:
-        """Where the risk lies against the promise, however often one looks."""
+        """Where the risk lies against the promise, repeated looks allowed for."""
         risk = self.risk
         if self._place == "inside" and risk.before is not None:  # not broken so far
             if risk.after[0] > risk.before[2]:

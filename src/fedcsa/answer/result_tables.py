@@ -320,7 +320,7 @@ class PlayedRisks:
 
     @classmethod
     def of(cls, row: BacktestRow, found: Backtest) -> PlayedRisks:
-        """Of one row of a back-test."""
+        """The risks of one row of a back-test."""
         slack, came, scale = row.slack(found.level), row.realised, found.scale
         ends = () if came is None else (came - slack, came + slack)
         promised, lower, upper, own, realised = (

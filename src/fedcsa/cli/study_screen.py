@@ -259,7 +259,7 @@ def _save(out: Path, text: str, plain: dict[str, Any], summary: bytes) -> None:
 
 
 def check_out(out: Path) -> None:
-    """Raise a `ResultError` if a folder holds something else than a result."""
+    """Raise a `ResultError` if a folder holds something other than a result."""
     known = ("adaptation.json", "federation.json")
     if out.exists() and any(out.iterdir()) and not any((out / n).is_file() for n in known):
         raise ResultError(

@@ -228,7 +228,7 @@ def new_site_limit(
     Parameters
     ----------
     ends : array of shape (points,)
-        Upper ends of the cells that scores were counted in, on a scale without walls.
+        Upper ends of the cells that scores were counted in, on an unbounded scale.
     shares : array of shape (sources, points)
         Weight of every cell; each source's sum to one.
     rows : array of shape (sources,)

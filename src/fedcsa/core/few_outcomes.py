@@ -1,4 +1,4 @@
-"""What a measure is at *this* site: what the other sites let expect, and a few outcomes.
+"""What a measure is at *this* site, from what the other sites found and a few outcomes.
 
 Two hypotheses about this site: it differs from the others as they differ from each other (its
 measure θ has the density p of `NewSite`), or it is unlike them (a wide density u with heavy tails).
@@ -16,7 +16,7 @@ the part of u takes over, and the interval becomes that of the outcomes alone.
 *Looking often.* If θ has the prior, u(θ)/π_t(θ) is a martingale that begins with u(θ)/π(θ), whose
 mean is 1. So (Ville 1939) the probability that it ever reaches 1/α is at most α, and the points
 with π_t(θ) > α u(θ) hold the true θ at all looks together with probability 1 − α. Likewise the
-ratio of what u and what p let expect of the outcomes is a martingale if this site is like the
+ratio of what u and what p predict for the outcomes is a martingale if this site is like the
 others: it ever reaches 20 with a probability of one in twenty at most.
 """
 
@@ -33,7 +33,7 @@ from fedcsa.core.random_effects import NewSite
 #: Prior probability that this site is unlike the others: one in four. Developed on simulated
 #: studies: as rare as lets twenty outcomes halve an interval, as common as lets them overrule it.
 UNLIKE = 0.25
-#: Scale of the wide density, in standard deviations of what the others let expect …
+#: Scale of the wide density, in standard deviations of what the others predict …
 WIDE = 3.0
 #: … of a loss below and above its middle. Developed likewise: with one scale for both sides,
 #: intervals that missed at an unlike site lay below the truth, and a larger one costs more width …
@@ -57,7 +57,7 @@ TOO_UNLIKE = 20.0
 
 @dataclass(frozen=True)
 class Alone:
-    """What outcomes alone say of a measure, on its scale without walls.
+    """What outcomes alone say of a measure, on its unbounded scale.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Alone:
         return self.estimate - slack, self.estimate + slack
 
     def likelihood(self, points: Array) -> Array:
-        """Of every point, up to a factor; 1 at the estimate."""
+        """Likelihood of every point, up to a factor; 1 at the estimate."""
         far = (points - self.estimate) ** 2 / self.variance
         found: Array = (1.0 + far / self.df) ** (-0.5 * (self.df + 1.0))
         return found
@@ -180,7 +180,7 @@ def this_site(
     Parameters
     ----------
     site : NewSite
-        What the other sites let expect.
+        What the other sites predict.
     found : Alone or None
         None before any outcome came.
     unlike : float, optional
@@ -207,7 +207,7 @@ def _grid(middle: float, sd: float, found: Alone | None) -> Array:
     Parameters
     ----------
     middle, sd : float
-        Of what the other sites let expect.
+        Of what the other sites predict.
     found : Alone or None
     """
     parts = [(middle, sd), (middle, WIDE * sd * GRID_REACH)]
@@ -242,7 +242,7 @@ def worth_rows(width: float, one_row: float, level: float) -> float:
     Parameters
     ----------
     width : float
-        Of an interval, on the scale without walls.
+        Of an interval, on the unbounded scale.
     one_row : float
         n times the variance of the estimate from n rows.
     level : float
@@ -275,7 +275,7 @@ def _wide(points: Array, middle: float, sd: float, *, loss: bool) -> Array:
     ----------
     points : array of shape (points,)
     middle, sd : float
-        Of what the other sites let expect. The halves meet in the middle.
+        Of what the other sites predict. The halves meet in the middle.
     loss : bool
         Whether it is the logarithm of a loss.
     """
@@ -309,6 +309,6 @@ MOST_TAUS = 100
 
 
 def _moments(site: NewSite) -> tuple[float, float]:
-    """Mean and standard deviation of what the other sites let expect."""
+    """Mean and standard deviation of what the other sites predict."""
     mean = float(site.probabilities @ site.means)
     return mean, float(np.sqrt(site.probabilities @ (site.sds**2 + (site.means - mean) ** 2)))

@@ -131,7 +131,7 @@ def loss_named(
 
 
 def row_losses(loss: Loss, prediction: Array, y: Array) -> Array:
-    """Losses of every row, checked: a user's own function must return one finite number a row.
+    """Losses of every row, checked: a user's own function must return one finite number per row.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ ROUNDING = 64 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class RiskMoments:
-    """Centred moments of ratios and losses over validation rows; arrays have one entry a candidate.
+    """Centred moments of ratios and losses over validation rows; one entry per candidate in arrays.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class RiskMoments:
 
 @dataclass(frozen=True)
 class RiskTerms:
-    """What one source says about the target's risk; arrays have one entry a candidate.
+    """What one source says about the target's risk; arrays have one entry per candidate.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ Link = Literal["identity", "log", "logit", "rest"]
 FEWEST_EVENTS = 5.0
 #: No measure is told of fewer effective rows.
 FEWEST_ROWS = 10.0
-#: No variance on a scale without walls is smaller: an exact zero would outweigh every other site.
+#: No variance on an unbounded scale is smaller: an exact zero would outweigh every other site.
 SMALLEST = 1e-12
 #: Stands for "not estimable": numbers on the wire are finite.
 NOT_ESTIMABLE = -1.0
@@ -56,7 +56,7 @@ class Measure:
     kind : str
         Of outcome.
     link : str
-        The scale without walls on which sites are compared; ``"rest"`` is log(1 − value).
+        The unbounded scale on which sites are compared; ``"rest"`` is log(1 − value).
     spread : float
         Scale of the half-normal prior of the between-site sd, on that scale.
     better : int
@@ -233,7 +233,7 @@ def measure_values(
 
 
 def on_link(measure: Measure, value: Array, rows: Array) -> Array:
-    """A value on the scale without walls. Rates are moved off 0 and 1 by half a row.
+    """A value on the unbounded scale. Rates are moved off 0 and 1 by half a row.
 
     An AUROC is only kept off them: half a row would pull it by more than its own error.
 
@@ -257,7 +257,7 @@ def on_link(measure: Measure, value: Array, rows: Array) -> Array:
 
 
 def from_link(measure: Measure, x: Array) -> Array:
-    """The value at a point of the scale without walls.
+    """The value at a point of the unbounded scale.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def from_link(measure: Measure, x: Array) -> Array:
 
 
 def link_slope(measure: Measure, x: Array) -> Array:
-    """How much the value changes with the scale without walls, in size.
+    """How much the value changes with the unbounded scale, in size.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def _difference_variances(
     columns: Sequence[MeasureColumn],
     imbalance: float,
 ) -> Array:
-    """Of the difference of a subgroup and the rest, in every column, on the value's own scale.
+    """Variance of the difference of a subgroup and the rest, by column, on the value's own scale.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def loss_attack(inside: Array, outside: Array) -> Attack:
 
 
 def _share_above(values: Array, others: Array) -> Array:
-    """Of every value the share of `others` above it, ties counted half.
+    """The share of `others` above every value, ties counted half.
 
     Parameters
     ----------

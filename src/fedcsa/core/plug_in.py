@@ -94,7 +94,7 @@ def expected_outcomes(
     design: ScoreDesign,
     rows: float,
 ) -> Told:
-    """Scores with the outcomes that a calibration lets expect.
+    """Scores with the outcomes that a calibration predicts.
 
     Parameters
     ----------

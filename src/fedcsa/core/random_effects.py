@@ -23,7 +23,7 @@ from fedcsa.core.normal import normal_below, normal_quantile
 FARTHEST_TAU = 6.0
 #: Points of the trapezoid rule.
 POINTS = 2001
-#: A site's estimate counts up to so many standard deviations from what the others let expect.
+#: A site's estimate counts up to so many standard deviations from what the others predict.
 #: Beyond, it has no more influence: as if site effects were normal in the middle and had
 #: exponential tails (Huber 1964, "Robust estimation of a location parameter"). Of honest sites with
 #: normal effects one in 370 lies farther; a smaller bound costs coverage where sites differ much.
@@ -116,7 +116,7 @@ def new_site(
     Parameters
     ----------
     estimates : array of shape (sites,)
-        y, on a scale without walls (log, logit).
+        y, on an unbounded scale (log, logit).
     variances : array of shape (sites,)
         v, the sampling variance of every estimate.
     scale : float
@@ -142,7 +142,7 @@ def new_site(
 
 
 def standing_out(estimates: Array, variances: Array, scale: float) -> Array:
-    """How far every site lies from what the others let expect, in standard deviations.
+    """How far every site lies from what the others predict for it, in standard deviations.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _far(expected: NewSite, estimate: float) -> float:
 
 
 def _expected(estimates: Array, variances: Array, scale: float) -> Iterator[NewSite]:
-    """What the others let expect of the estimate at every site; nothing of fewer than five sites.
+    """What the others predict for the estimate at every site; nothing for fewer than five sites.
 
     Others farther from the median of all than the largest τ count as if they lay there: one that
     claims anything must not make the rest stand out. Sites before and after each are pooled as

@@ -202,7 +202,7 @@ class ScoreSums:
         return cls(design, cells, exact, hidden, heaviest)
 
     def merge(self, other: ScoreSums) -> ScoreSums:
-        """Of both sets of rows."""
+        """Sums of both sets of rows."""
         return ScoreSums(
             self.design,
             self.cells + other.cells,
@@ -485,7 +485,7 @@ class OwnScores:
     def of_rows(
         cls, design: ScoreDesign, p: Array, inside: NDArray[np.bool_] | None = None
     ) -> OwnScores:
-        """Of rows without outcomes.
+        """The spread of rows without outcomes.
 
         Parameters
         ----------

@@ -138,7 +138,7 @@ class Table1:
             Agreed sds; NaN where there is none. A number without one has no floor, a flag
             without one has the unit 0.5.
         fewest : int
-            A flag or level that fewer patients have is told as of none: see `merged_counts`. No
+            A flag or level that fewer patients have counts as having none: see `merged_counts`. No
             correlations are told where fewer make up the variance of a number.
         """
         d = len(tuple(features))
@@ -470,7 +470,7 @@ class Moments:
     binary: NDArray[np.bool_] = field(repr=False)
 
     def _with(self, other: Self) -> Self:
-        """Of the rows of both (Chan, Golub and LeVeque 1983)."""
+        """Moments of the rows of both (Chan, Golub and LeVeque 1983)."""
         n = self.n_rows + other.n_rows
         apart = other.total / other.n_rows - self.total / self.n_rows
         between = np.outer(apart, apart) * (self.n_rows * other.n_rows / n)

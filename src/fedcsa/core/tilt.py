@@ -115,7 +115,7 @@ class Tilt:
     moments: Array = field(repr=False)
 
     def weights(self, z: Array, functions: Array | None = None) -> Array:
-        """W of every row; they sum to one over the source's rows.
+        """The weight of every row; the weights sum to one over the source's rows.
 
         Parameters
         ----------

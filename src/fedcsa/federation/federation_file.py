@@ -78,7 +78,7 @@ class Federation:
 
     @classmethod
     def parse(cls, text: str, origin: str = "federation.toml") -> Self:
-        """Read the text of a federation file, or raise a `StudyError` with one line a problem."""
+        """Read the text of a federation file, or raise a `StudyError` with one line per problem."""
         top = Section(parse_toml(text, origin), f"{origin}:")
         name = top.take("name", "str")
         server = top.take("server", "Mapping[str, Any]") or {}

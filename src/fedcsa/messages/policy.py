@@ -65,8 +65,8 @@ class Policy:
         Names of models it fits (``"ridge"``, ``"sklearn.linear_model.Lasso"`` …), None for any.
         With ``"never"`` it judges and examines models, and none leaves it.
     portable_models : bool
-        Whether to fit only models that have a format of ours: they leave with nothing but what a
-        prediction needs. All others carry rows, or nobody knows what.
+        Whether to fit only models that have our own format: they leave with nothing but what a
+        prediction needs. All others may carry rows.
     min_target_rows : int
         A target with fewer rows is refused: it could single out one patient.
     min_fold_rows : int
@@ -85,21 +85,21 @@ class Policy:
         Smallest sd of a number in the target's table, in the *source's* own: a narrower table
         picks out single rows.
     min_level_rows : int
-        Of a target: a flag or level that fewer of its patients have is told as of none; they are
+        Of a target: a flag or level that fewer of its patients have counts as having none; they are
         counted with another level, see `fedcsa.core.table.merged_counts`.
     min_penalty : float
         Floor of the model's ``penalty``, beside the mean loss; a candidate that names none has 0.
     min_effective_rows : float
         A report in which fewer rows carry the weight does not leave: it would be about them.
     max_row_share : float
-        Nor one in which a single row carries more of the weight. Where a row makes up more of the
-        variance of a column, no correlations are told. The largest losses under a candidate count
+        A report does not leave if a single row carries more of the weight. If a row makes up more
+        of the variance of a column, no correlations are told. A candidate's largest losses count
         alike, five of them at a fifth, so that none makes up more of its risk.
     max_row_leverage : float
-        Nor one in which a single row makes up more of the variance of a weighted mean, alone or
+        A report does not leave if a row makes up more of the variance of a weighted mean, alone or
         together with what the same target was told before: its outcome could be solved for. A
         row whose own outcome makes up more of a model's prediction for it, or of the variance of
-        all outcomes, takes no part in that model; and models that point at a row more than so are
+        all outcomes, takes no part in that model. Models that point at a row more strongly are
         not examined.
     max_briefs : int or None
         Briefs that a source answers to one target within `period_days`, whatever the studies are
@@ -111,7 +111,7 @@ class Policy:
         Different tables that a target tells of one cohort within `period_days`; the same numbers
         told again do not count.
     period_days : int
-        0 counts nothing.
+        Length of the period of `max_briefs` and `max_tables`; 0 counts nothing.
     min_changed_rows : int
         Of a target: rows of a cohort that must have changed since its last table before a new
         one is told; until then the last one's numbers are told again.
@@ -123,15 +123,15 @@ class Policy:
         no cell holds the rarer outcome alone, and one table leaves per study: two of nearly the
         same predictions could be subtracted.
     max_membership_auc : float
-        A model from which an attacker can tell better than so who was in it does not leave: the
-        AUC that the site's own attacks reach, ½ for chance.
+        A model does not leave if an attacker can tell with a higher AUC who was in it: the
+        AUC is what the site's own attacks reach, ½ is chance.
     show_model : bool
-        Off, its model is not shown to other sources; it then has no weight in the mixture.
+        If it is off, other sources do not see its model, which then has no weight in the mixture.
     count_band : int
         A source takes part with a multiple of so many rows, and leaves out the last few of its
         table: no number tells how many there are exactly.
     significant_digits : int or None
-        To which the numbers of a report are rounded.
+        Digits to which the numbers of a report are rounded.
     features : tuple of str or None
         Features a study may use, None for any.
     """
@@ -496,7 +496,7 @@ class LedgerEntry:
 def entries_of(
     message: Message, site: str, recipients: Iterable[str], rules: str = "", clock: Clock = utc_now
 ) -> list[LedgerEntry]:
-    """One entry a recipient for a message that is about to leave `site`.
+    """One entry per recipient for a message that is about to leave `site`.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = No
 
 
 def rows_per_mean(model: PortableModel, X: Array) -> Array:
-    """Of how many of a source's cells every mean is that travels; stays at the site.
+    """How many of a source's cells lie behind every mean that travels; stays at the site.
 
     Means fill empty cells, or are a scaler's that was not taken into the coefficients.
 

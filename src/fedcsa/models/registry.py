@@ -252,7 +252,7 @@ def checked_candidate(model_name: str, candidate: Mapping[str, Any]) -> dict[str
 
 
 def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Raise a `ParameterError`, a line a name, unless `estimator` has what candidates set.
+    """Raise a `ParameterError`, one line per name, unless `estimator` has what candidates set.
 
     Parameters
     ----------

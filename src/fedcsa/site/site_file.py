@@ -105,7 +105,7 @@ class SiteFile:
 
     @classmethod
     def parse(cls, text: str, *, folder: Path, origin: str = "site.toml") -> Self:
-        """Read the text of a site file, or raise a `StudyError` with one line a problem.
+        """Read the text of a site file, or raise a `StudyError` with one line per problem.
 
         Parameters
         ----------

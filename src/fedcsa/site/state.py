@@ -62,7 +62,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 class Status:
-    """What a site is doing, one line a step, for the person who runs it; nothing depends on it.
+    """What a site is doing, one line per step, for the person who runs it; nothing depends on it.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Cohort:
 
     @cached_property
     def hashes(self) -> Hashes:
-        """Of the rows; none of a typed table, and none where the rows themselves are told."""
+        """Hashes of the rows; none for a typed table, or where the rows themselves are told."""
         if isinstance(self.rows, Table1) or not self._tells_table:
             return np.empty(0, np.uint64)
         return row_hashes(self.rows, self._salt)

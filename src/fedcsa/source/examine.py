@@ -333,7 +333,7 @@ class _First:
         key: int,
         batch: Batch,
     ) -> _First:
-        """Of a block. The largest array is its C, on every core.
+        """Sums over a block. The largest array is its C, on every core.
 
         Parameters
         ----------

@@ -290,7 +290,7 @@ class Source:
         study.sent[digest_of(question)] = question, report
 
     def answer_key(self, question: Message) -> str:
-        """Under which an answer can be kept: the same as long as rows, rules and question are."""
+        """The key of a kept answer: it changes only with rows, rules or question."""
         about = (self.name, self.fingerprint, repr(self._policy), digest_of(question))
         return hashlib.sha256("\n".join(about).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""A data dictionary, one line a column, as the columns of a study: for a lead who sees no table."""
+"""A data dictionary, one line per column, as columns of a study: for a lead who sees no table."""
 
 from __future__ import annotations
 

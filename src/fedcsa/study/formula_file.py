@@ -58,7 +58,7 @@ def parse_formula(text: str, origin: str) -> Formula:
 
 
 def formula_of(document: Mapping[str, Any], where: str, text: str = "") -> Formula:
-    """The formula that TOML's tables mean, or a `StudyError` with one line a problem.
+    """The formula that TOML's tables mean, or a `StudyError` with one line per problem.
 
     Parameters
     ----------

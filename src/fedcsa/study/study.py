@@ -168,7 +168,7 @@ class Study:
         return self._coding_under(self.target_predictions)
 
     def plan(self, trusted_types: Collection[str] = (), *, build: bool = False) -> Plan:
-        """The design that the target announces, or one error with a line a problem.
+        """The design that the target announces, or one error with one line per problem.
 
         Parameters
         ----------

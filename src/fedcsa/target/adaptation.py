@@ -122,7 +122,7 @@ class Adaptation:
     verdict : Verdict
         What to do with the model, on three legs.
     source_weights : mapping of str to float
-        Weight of every source's model, by name; sums to one. Of a given model, the share of every
+        Weight of every source's model, by name; sums to one. For a given model, the share of every
         source in the target-equivalent rows that it was judged on.
     sources : tuple of str
         In alphabetical order, which is the order of every array over sources.
@@ -139,7 +139,7 @@ class Adaptation:
     models : mapping of str to FittedModel
         What the reports hold, ready to predict. A given model alone is called ``"given"``.
     examinations : mapping of str to ExaminationReport
-        What the sources found of the others' mixture.
+        What the sources found about the others' mixture.
     own_scores : OwnScores or None
         How the target's own rows spread over the model's scores; None if it only told a table.
     backtest : Backtest or None
@@ -232,7 +232,7 @@ class Adaptation:
 
     @cached_property
     def calibration(self) -> tuple[Calibration, ...]:
-        """What happens to rows with a prediction, a curve a class."""
+        """What happens to rows with a prediction, one curve per class."""
         return () if self.evidence is None else calibration_curves(self.evidence)
 
     @cached_property
@@ -464,7 +464,7 @@ class Adaptation:
 
     @property
     def half_widths(self) -> tuple[float, ...]:
-        """Of the interval of nine of ten patients, by distance; none for classes, or unknown."""
+        """Half widths of the 90 % interval per patient, by distance; empty if there are none."""
         found = self.patient_limits
         told = found is not None and not found.classes and bool(np.isfinite(found.values).all())
         return tuple(found.values.tolist()) if found is not None and told else ()

@@ -1,7 +1,7 @@
 """What a back-test found: every source in turn played the target for the others.
 
-Only it compares promises with outcomes before the target has any. It sees what one study cannot:
-a site that differs from the others by more than they differ from each other.
+Only a back-test compares promises with outcomes before the target has any. It sees what
+one study cannot: a site that differs from the others by more than they differ from each other.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class MeasureRecord:
 
 
 def measure_records(outcomes: Sequence[MeasureOutcome]) -> tuple[MeasureRecord, ...]:
-    """One record a measure, in the order in which they come."""
+    """One record per measure, in the order in which they come."""
     by_place: dict[tuple[str, str, float | None, str | None], list[MeasureOutcome]] = {}
     for item in outcomes:
         place = item.name, item.subgroup, item.threshold, item.of_class

@@ -1,6 +1,6 @@
 """What outcomes of some of the target's rows say of the model, beside what was promised.
 
-Every quantity has a scale without walls, a distribution at a new site (`before`), and what the
+Every quantity has an unbounded scale, a distribution at a new site (`before`), and what the
 labelled rows alone say on the same scale (`alone`). Both together: `fedcsa.core.few_outcomes`.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: No mean loss counts as less than this share of the promised one: a zero has no logarithm.
 LEAST_RISK = 1e-3
-#: No variance on a scale without walls is smaller.
+#: No variance on an unbounded scale is smaller.
 LEAST_VARIANCE = 1e-12
 #: Value, estimate, rows and variance of a measure of which the labelled rows show nothing.
 NOTHING = (float("nan"), float("nan"), 0.0, float("nan"))
@@ -84,12 +84,12 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Quantity:
-    """One quantity at the target, on its scale without walls.
+    """One quantity at the target, on its unbounded scale.
 
     Attributes
     ----------
     before : NewSite
-        What the sources let expect.
+        What the sources predict.
     alone : Alone or None
         What the outcomes say, with a variance that the sources support; None if nothing.
     own : Alone or None
@@ -112,7 +112,7 @@ class Quantity:
         return this_site(self.before, self.alone, loss=self.loss).against
 
     def after(self, unlike: float) -> ThisSite:
-        """With both.
+        """The quantity, given the promise and the outcomes.
 
         Parameters
         ----------
@@ -170,12 +170,12 @@ class OwnOutcomes:
 
     @property
     def plan(self) -> Plan:
-        """The study's."""
+        """The study's plan."""
         return self.adaptation.plan
 
     @cached_property
     def losses(self) -> Array:
-        """Of every labelled row."""
+        """Loss of every labelled row."""
         return self._losses(self.labelled.output)
 
     def _losses(self, output: Array) -> Array:
@@ -238,7 +238,7 @@ class OwnOutcomes:
 
     @property
     def against(self) -> float:
-        """Their mean: a mean of martingales is one, however they depend on each other."""
+        """Mean evidence of them: a mean of martingales is one, however they depend."""
         return float(np.mean(self._tested))
 
     @property

@@ -1,6 +1,6 @@
-"""What every measure will be at the target, as the sources' examination lets expect it.
+"""What every measure will be at the target, as the sources' examinations predict it.
 
-As for the risk, every source's estimate enters a random-effects model on a scale without walls, and
+As for the risk, every source's estimate enters a random-effects model on an unbounded scale, and
 the prediction interval is that of a new site. Where the target has rows, its own distribution of
 scores corrects every estimate first (`fedcsa.core.plug_in`).
 """

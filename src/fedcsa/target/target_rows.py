@@ -69,7 +69,7 @@ def rows_and_table(
         Columns in the order of ``plan.features``; those of a table are brought into it.
     plan : Plan
     fewest : int
-        A flag or level of fewer patients is told as of none.
+        A flag or level of fewer patients counts as having none.
     """
     if isinstance(X, Table1):
         return None, _in_order(X, plan)

@@ -60,7 +60,7 @@ _ASK = "see the findings for why, and ask those sources"
 
 @dataclass(frozen=True)
 class Promise:
-    """The risk at a new site, as the other sites' examination lets expect it.
+    """The risk at a new site, as the other sites' examinations predict it.
 
     Attributes
     ----------

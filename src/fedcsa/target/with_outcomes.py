@@ -106,7 +106,7 @@ def with_ends(middle: float, lower: float, upper: float, told: Callable[[float],
     Parameters
     ----------
     middle, lower, upper : float
-        On the scale without walls.
+        On the unbounded scale.
     told : function
         To the value.
     """
@@ -127,7 +127,7 @@ def _with_both(
     own : OwnOutcomes
         That it is of.
     told : function
-        From the scale without walls to the value.
+        From the unbounded scale to the value.
     """
     if found.alone is None:
         return replace(item, why_not=NOT_ENOUGH)
@@ -135,7 +135,7 @@ def _with_both(
     ends = after.interval(level)
     low, high = sorted(float(told(end)) for end in after.anytime(level))
     both = with_ends(after.quantile(0.5), *ends, told)
-    if item.alone is None:  # on the scale without walls, as the sources let rows vary
+    if item.alone is None:  # on the unbounded scale, as the sources let rows vary
         width, one_row = ends[1] - ends[0], found.alone.variance * own.labelled.effective_rows
     else:
         width, one_row = both[2] - both[1], _one_outcome(item.alone, own)
@@ -226,7 +226,7 @@ def measure_updates(own: OwnOutcomes) -> tuple[MeasureUpdate, ...]:
 
 
 def _units(own: OwnOutcomes, measure: Measure, *, is_loss: bool) -> Callable[[float], float]:
-    """From the scale without walls to a measure's value.
+    """From the unbounded scale to a measure's value.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def expected_gain(own: OwnOutcomes, correction: Correction, risk: float) -> floa
     own : OwnOutcomes
     correction : Correction
     risk : float
-        Of the model as it was, as outcomes and promise let expect it.
+        Of the model as it was, as outcomes and promise predict it.
     """
     rows, loss = own.labelled, own.loss or loss_named(own.plan.loss)
     after = correction.corrected(rows.output, own.adaptation.standardised(rows.X))
@@ -401,7 +401,7 @@ def verdict_after(own: OwnOutcomes, against: float) -> Verdict:
 
 
 def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
-    """Whether this site's outcomes are as the sources let expect.
+    """Whether this site's outcomes are as the sources predict.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def _text(source: str, risks: PlayedRisks, kept: str) -> str:
 
 
 def draw_kept_promises(backtest: Backtest) -> Chart:
-    """One line a source: the promised interval, and the realised risk."""
+    """One line per source: the promised interval, and the realised risk."""
     level, shown = backtest.level, broken_first(backtest)[:MOST_PLAYED]
     risk = risk_word(backtest.scale)
     label = f"Promised and realised {risk}, each source as the target"

@@ -19,7 +19,7 @@ _OPEN: Any = {"colour": MUTED, "hollow": 1.2}
 
 
 def draw_love_plot(view: View) -> Chart:
-    """One panel a source, one line a feature."""
+    """One panel per source, one line per feature."""
     shown, order, features = view.in_panels, view.most_different, view.features
     columns = min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)

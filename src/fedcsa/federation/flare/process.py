@@ -64,7 +64,7 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The number of the process."""
         return self._process.pid
 
     def poll(self) -> int | None:
@@ -75,7 +75,7 @@ class EngineProcess:
         return self._process.poll()
 
     def workers(self) -> list[int]:
-        """Processes that it started: one a job."""
+        """Processes that it started: one per job."""
         try:
             return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
         except psutil.NoSuchProcess:
