@@ -526,7 +526,7 @@ def test_a_mean_of_probabilities_is_exported_as_an_estimator(made):
     np.testing.assert_allclose(found, fitted.predict_proba(made[1]), rtol=1e-9)
     with pytest.warns(UserWarning, match="feature names"):
         assert estimator.predict(made[1]).tolist() == fitted.predict(made[1]).tolist()
-    with pytest.raises(ModelError, match="no formula"):
+    with pytest.raises(ModelError, match="not a formula"):
         fitted.adaptation_.formula()
 
 
