@@ -3,6 +3,7 @@
 import atexit
 import gc
 import getpass
+import math
 import os
 import shutil
 import tempfile
@@ -38,6 +39,7 @@ from fedcsa.models.correction import Correction
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study
+from fedcsa.source import processes
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target
 from fedcsa.target.verdict import Verdict
@@ -48,6 +50,10 @@ from fedcsa.update import Update, UpdateLook
 # a full disk is noticed is tested where a function of the test's own stands in its place.
 os.fsync = os.fstat
 
+# Tests run side by side already, and a process that has collected them all is dear to fork. Whether
+# forks are worth their start is a matter of the clock besides; where they are tested, they are.
+processes.WORTH_STARTING = math.inf
+
 # No test fails because the machine is slow.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
@@ -56,19 +62,25 @@ hypothesis.settings.load_profile("patient")
 #: processes begin with them.
 LONG = (
     "tests/federation/test_engine.py",
-    "tests/site/test_desks.py",
     "tests/benchmarks/test_scripts.py",
+    "tests/site/test_desks.py",
     "tests/test_tutorials.py",
-    "tests/test_invariance.py",
-    "tests/test_console.py",
     "tests/cli/test_commands.py",
-    "tests/site/test_lies.py",
-    "tests/experiments/test_reproduction.py",
-    "tests/answer/test_browser.py",
     "tests/test_estimator.py",
+    "tests/test_invariance.py",
+    "tests/oracles/test_rule.py",
+    "tests/test_console.py",
+    "tests/answer/test_browser.py",
+    "tests/cli/test_output.py",
+    "tests/experiments/test_reproduction.py",
+    "tests/attacks/test_a03_one_source_ends_the_study.py",
     "tests/test_backtest.py",
+    "tests/site/test_lies.py",
+    "tests/attacks/test_fuzz.py",
+    "tests/properties/test_core_properties.py",
+    "tests/properties/test_protocol_properties.py",
+    "tests/source/test_processes.py",
     "tests/site/test_kits.py",
-    "tests/site/test_opening.py",
 )
 
 

@@ -58,12 +58,6 @@ KINDS = {
 }
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "federation" in Path(item.path).parts:
-            item.add_marker(pytest.mark.timeout(600))
-
-
 def wait_until(holds, what, patience=PATIENCE):
     end = time.monotonic() + patience
     while not holds():
