@@ -81,7 +81,7 @@ def in_a_shell(command: str, folder: Path) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=200,
+        timeout=600,
         check=False,
     )
     return result.returncode, result.stdout

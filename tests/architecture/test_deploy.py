@@ -63,7 +63,7 @@ def test_systemd_finds_nothing_to_complain_of(tmp_path, scope):
         (tmp_path / path.name).write_text(text, encoding="utf-8")
     done = subprocess.run(  # noqa: S603 - found on the path
         [SYSTEMD, "verify", "--man=no", scope, *(tmp_path / path.name for path in mine)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=600,
         env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
     )  # fmt: skip
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -124,7 +124,7 @@ def script():
             [*start, *map(str, arguments)],
             capture_output=True,
             encoding="utf-8" if text else None,
-            timeout=120,
+            timeout=600,
             check=False,
             env={**kept, "PYTHONIOENCODING": "utf-8", **environment},
         )

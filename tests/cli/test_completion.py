@@ -112,7 +112,7 @@ def test_bash_itself_completes(script):
         env={**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     assert done.stdout.splitlines()[0] == "federation"

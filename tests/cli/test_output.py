@@ -184,7 +184,7 @@ def interrupted(where, *arguments):
     )
     assert process.stderr.readline() == "asked\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
@@ -216,7 +216,7 @@ def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_and_130(loaded, tmp
         "runpy.run_module('fedcsa', run_name='__main__')\n"
     )
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, str(late)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(late)], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: Interrupted.\n")
 
@@ -225,13 +225,13 @@ def test_threads_that_a_library_left_do_not_keep_the_program_from_ending_as_it_s
     code = (
         "import atexit, sys, threading, time\n"
         "atexit.register(lambda: print('put away'))\n"
-        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "threading.Thread(target=time.sleep, args=(3600,)).start()\n"
         "sys.argv = ['fedcsa', 'check', 'nowhere.toml']\n"
         "from fedcsa.__main__ import begin\n"
         "begin()\n"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)  # noqa: S603
     assert (done.returncode, done.stdout) == (3, "put away\n")
     assert done.stderr.startswith("error: ")
 
@@ -294,7 +294,7 @@ def test_a_reader_that_went_away_is_not_an_error(flags, finished):
     process.stdout.close()  # nobody reads, not one line
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(60) == 141
+    assert process.wait(600) == 141
 
 
 # Findings -----------------------------------------------------------------------------------

@@ -150,10 +150,10 @@ def test_whoever_interrupts_does_not_wait_for_what_is_on_its_way():
 
     def work(item):
         if item == 0:
-            begun.wait(60)
+            begun.wait(600)
             raise KeyboardInterrupt  # as the main thread gets it while it waits for a result
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
 
     with pytest.raises(KeyboardInterrupt):
         list(in_order(work, range(2), workers=2))

@@ -47,7 +47,7 @@ def postgresql():
 
     def run(*command):
         subprocess.run(  # noqa: S603
-            [*switch, *command], check=True, capture_output=True, cwd="/", timeout=120
+            [*switch, *command], check=True, capture_output=True, cwd="/", timeout=600
         )
 
     data = folder / "data"

@@ -105,7 +105,7 @@ class ByCommand:
     def stop(self):
         self._process.send_signal(signal.SIGTERM)
         self._said.close()
-        return self._process.wait(120)
+        return self._process.wait(600)
 
 
 class Live:

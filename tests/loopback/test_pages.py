@@ -36,7 +36,7 @@ class Browser:
 
     def ask(self, method, path, headers=None, body=None):
         sent = {"Host": self.authority, "Cookie": self.cookie, **(headers or {})}
-        connection = http.client.HTTPConnection(self.authority, timeout=10)
+        connection = http.client.HTTPConnection(self.authority, timeout=600)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in sent.items():

@@ -379,7 +379,7 @@ def test_kill_9_while_writing_leaves_a_log_that_is_whole_and_goes_on(tmp_path, l
     while not path.exists() or path.read_bytes().count(b"\n") < lines:
         assert writer.poll() is None
     os.kill(writer.pid, signal.SIGKILL)
-    writer.wait(60)
+    writer.wait(600)
     writer.stdout.close()
     log = SiteLog(tmp_path)
     before = len(log.events)
@@ -412,7 +412,7 @@ def test_two_processes_do_not_break_the_chain(folder):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(600)
     assert len(SiteLog(folder).events) == 13
 
 
@@ -546,14 +546,14 @@ def test_of_two_that_claim_a_nonce_at_the_same_time_one_is_first(tmp_path, monke
 
     monkeypatch.setattr(first, "find", look)
     claim("first", first)
-    other.join(60)
+    other.join(600)
     assert found == {"first": True, "second": False}
     assert len(SiteLog(tmp_path).events) == 1
 
 
 def _claim_all(folder, gate, results):
     log = SiteLog(folder)
-    gate.wait(60)
+    gate.wait(600)
     results.put([log.claim_first("asked", nonce=str(number)) for number in range(20)])
 
 
@@ -565,7 +565,7 @@ def test_two_processes_never_accept_one_nonce_both(tmp_path):
     ]
     for process in processes:
         process.start()
-    first, second = results.get(timeout=60), results.get(timeout=60)
+    first, second = results.get(timeout=600), results.get(timeout=600)
     for process in processes:
-        process.join(60)
+        process.join(600)
     assert [a + b for a, b in zip(first, second, strict=True)] == [1] * 20

@@ -144,7 +144,7 @@ def test_a_child_ends_with_the_process_that_started_it():
         "opener().start(); print(opener()._child.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     out = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code], capture_output=True, check=False, timeout=120
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=600
     )
     pid = int(out.stdout)
     for _ in range(600):

@@ -417,7 +417,7 @@ def test_the_page_of_a_site_that_does_not_run_ends_with_its_command(site, kit):
             assert "not running" in text
             assert "stroke" in text
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
+            assert process.wait(600) == 0
             assert process.stderr.read() == ""
         finally:
             process.kill()
