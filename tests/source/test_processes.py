@@ -221,14 +221,14 @@ def test_the_number_of_cores_changes_no_bit(model, candidates, monkeypatch):
     sources, X = {f"s{k}": site(80, k) for k in range(3)}, site(60, 0)[0]
     HistGradientBoostingClassifier(max_iter=2).fit(*sources["s0"])  # on the threads of OpenMP
     found = []
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         monkeypatch.setattr(processes, "available_cores", lambda own=workers: own)
         fitted = FedCSA(model, candidates=candidates, random_state=1).fit(sources, X)
         reports = fitted.adaptation_.reports.values()
         numbers = [number.tobytes() for r in reports for number in (r.risk, r.variance)]
         failed = [(dict(r.failed), r.findings) for r in reports]
         found.append((numbers, failed, fitted.interval_, fitted.predict_proba(X).tobytes()))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_only_what_is_of_scikit_learn_and_on_one_core_is_forked():
