@@ -20,7 +20,7 @@ makes them: `fedcsa.models.convert.to_portable`, `fedcsa.models.given`; which ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, overload
@@ -36,6 +36,7 @@ from fedcsa.models.steps import (
     open_steps,
     steps_arrays,
     steps_form,
+    widest_of,
     width_of,
 )
 from fedcsa.models.trees import (
@@ -223,7 +224,8 @@ class DesignModel:
     @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, as many at a time as make a design of bounded size."""
-        return _predicted(self, X)
+        scores = in_parts(self.scores, X, widest_of(self.steps, X.shape[1]))
+        return linked(scores, self.link, self.classes, self.n_classes)
 
     def scores(self, X: Array) -> Array:
         """What the link is applied to, of shape (rows, outputs)."""
@@ -320,7 +322,8 @@ class TreeModel:
     @_QUIET
     def predict(self, X: Array) -> Array:
         """Predict every row, a bounded number at a time."""
-        return _predicted(self, X, MAX_WALKERS)
+        scores = in_parts(self.scores, X, widest_of(self.steps, X.shape[1]), MAX_WALKERS)
+        return linked(scores, self.link, self.classes, self.n_classes)
 
     def scores(self, X: Array) -> Array:
         """What the link is applied to, of shape (rows, outputs)."""
@@ -457,22 +460,24 @@ _KINDS: Mapping[str, type[LinearModel | DesignModel | TreeModel]] = {
 }  # fmt: skip
 
 
-def _predicted(model: DesignModel | TreeModel, X: Array, most_rows: int = MAX_CELLS) -> Array:
-    """Predict every row, so many at a time that no step makes more than `MAX_CELLS` cells.
+def in_parts(
+    scores: Callable[[Array], Array], X: Array, widest: int, most_rows: int = MAX_CELLS
+) -> Array:
+    """Scores of all rows, so many at a time that no step makes more than `MAX_CELLS` cells.
 
     Parameters
     ----------
-    model : DesignModel or TreeModel
+    scores : function of rows
+        Of shape (rows, outputs).
     X : array of shape (rows, features)
+    widest : int
+        Columns that a step makes at most.
     most_rows : int
         At a time.
     """
-    steps = model.steps
-    widest = max(width_of(steps[:i], X.shape[1]) for i in range(len(steps) + 1))
     rows = max(1, min(most_rows, MAX_CELLS // widest))
     starts = range(0, max(len(X), 1), rows)
-    scores = [model.scores(X[start : start + rows]) for start in starts]
-    return linked(np.concatenate(scores), model.link, model.classes, model.n_classes)
+    return np.concatenate([scores(X[start : start + rows]) for start in starts])
 
 
 def linked(scores: Array, link: str, classes: Sequence[int], n_classes: int) -> Array:

@@ -258,6 +258,17 @@ def width_of(steps: Steps, n_features: int) -> int:
     return sum(part.width for part in steps[-1]) if steps else n_features
 
 
+def widest_of(steps: Steps, n_features: int) -> int:
+    """The most columns that there are on the way through `steps`.
+
+    Parameters
+    ----------
+    steps : Steps
+    n_features : int
+    """
+    return max(width_of(steps[:i], n_features) for i in range(len(steps) + 1))
+
+
 def without_nothing(steps: Steps, n_features: int) -> Steps:
     """The steps without those that pass on all columns as they are.
 
