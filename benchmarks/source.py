@@ -47,8 +47,8 @@ from fedcsa.messages.messages import (
     ModelRequest,
     RiskReport,
 )
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.model import Candidate
-from fedcsa.models.portable import LinearModel
 from fedcsa.models.registry import default_candidates
 
 #: Rows of a block: what is made of them stays in the processor's cache.

@@ -18,7 +18,8 @@ from fedcsa.errors import MessageError, ModelError
 from fedcsa.messages.codec import MAGIC, MAX_HEADER_BYTES, PROTOCOL_VERSION, decode, encode
 from fedcsa.messages.fields import MAX_ARRAYS, MAX_ARRAYS_BYTES, to_json
 from fedcsa.messages.messages import ModelReport
-from fedcsa.models.portable import LinearModel, open_model
+from fedcsa.models.formats import open_model
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.trees import MAX_NODES
 
 #: Of Python's own objects, beside the bytes that came; a header of 1 MiB unfolds to less.

@@ -25,12 +25,15 @@ from sklearn.utils import all_estimators
 
 from fedcsa.messages.messages import Refusal
 from fedcsa.models.allowed import objection, refused_before_fitting
-from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, TREES, to_portable
+from fedcsa.models.convert import to_portable
 from fedcsa.models.description import describe
+from fedcsa.models.formats import open_model
 from fedcsa.models.leaving import own_values
-from fedcsa.models.portable import agreed_grid, open_model
+from fedcsa.models.linear_format import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import expand_candidates
 from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS
+from fedcsa.models.tree_format import TREES
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source

@@ -17,10 +17,12 @@ from fedcsa.core.membership import loss_attack
 from fedcsa.messages.messages import Refusal, RiskReport
 from fedcsa.messages.policy import Policy
 from fedcsa.models.allowed import agreed_columns
-from fedcsa.models.convert import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, TREES, to_portable
+from fedcsa.models.convert import to_portable
 from fedcsa.models.description import count_parameters
+from fedcsa.models.linear_format import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
 from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.tree_format import TREES
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source

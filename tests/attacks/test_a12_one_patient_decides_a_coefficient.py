@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import ModelRequest
 from fedcsa.messages.policy import Policy
-from fedcsa.models.portable import open_model
+from fedcsa.models.formats import open_model
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source

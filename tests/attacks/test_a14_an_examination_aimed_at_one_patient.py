@@ -16,8 +16,10 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.convert import to_portable
 from fedcsa.models.description import given_description
 from fedcsa.models.given import Formula, Term, model_digest
-from fedcsa.models.portable import LinearModel, TreeModel, agreed_grid
+from fedcsa.models.linear_format import LinearModel
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.tree_format import TreeModel
 from fedcsa.models.trees import Grid, to_bins
 from fedcsa.plan import Plan, make_plan
 from fedcsa.source.source import Source

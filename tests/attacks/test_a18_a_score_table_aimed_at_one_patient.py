@@ -15,7 +15,7 @@ from fedcsa.core.scores import ScoreDesign, complement, told_by
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination
 from fedcsa.messages.policy import Policy
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.registry import model_description
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source

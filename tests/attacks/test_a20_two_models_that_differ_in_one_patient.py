@@ -12,8 +12,9 @@ from sklearn.tree import DecisionTreeRegressor
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination
 from fedcsa.messages.policy import Policy
-from fedcsa.models.portable import TreeModel, agreed_grid
+from fedcsa.models.portable import agreed_grid
 from fedcsa.models.registry import expand_candidates, model_description
+from fedcsa.models.tree_format import TreeModel
 from fedcsa.models.trees import Grid, to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source

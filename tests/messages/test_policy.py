@@ -23,7 +23,7 @@ from fedcsa.messages.policy import (
 )
 from fedcsa.models.convert import to_portable
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.models.portable import open_model
+from fedcsa.models.formats import open_model
 from fedcsa.models.registry import expand_candidates, model_description
 
 #: Rows of every class at a source that is not short of any.

@@ -49,10 +49,11 @@ from fedcsa.models.allowed import (
     refused_before_fitting,
 )
 from fedcsa.models.arrivals import check_agreed
-from fedcsa.models.convert import TREES, to_portable
-from fedcsa.models.portable import open_model
+from fedcsa.models.convert import to_portable
+from fedcsa.models.formats import open_model
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.transformers import CELL_SCALERS
+from fedcsa.models.tree_format import TREES
 from fedcsa.models.trees import to_bins
 
 rng = np.random.default_rng(0)

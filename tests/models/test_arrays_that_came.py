@@ -5,7 +5,7 @@ import pytest
 
 from fedcsa.errors import ModelError
 from fedcsa.models import description
-from fedcsa.models.portable import open_model
+from fedcsa.models.formats import open_model
 
 
 @pytest.fixture

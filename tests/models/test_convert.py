@@ -21,13 +21,15 @@ from sklearn.preprocessing import (
 
 from fedcsa.errors import ModelError
 from fedcsa.models.allowed import objection
-from fedcsa.models.convert import (
+from fedcsa.models.convert import to_portable
+from fedcsa.models.formats import open_model
+from fedcsa.models.linear_format import (
     LINEAR_CLASSIFIERS,
     LINEAR_REGRESSORS,
-    agreed_steps,
-    to_portable,
+    DesignModel,
+    LinearModel,
 )
-from fedcsa.models.portable import DesignModel, LinearModel, open_model
+from fedcsa.models.settling import agreed_steps
 from fedcsa.models.steps import steps_form
 
 rng = np.random.default_rng(0)

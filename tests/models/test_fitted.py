@@ -10,7 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedcsa.errors import ModelError
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.models.portable import LinearModel, open_model
+from fedcsa.models.formats import open_model
+from fedcsa.models.linear_format import LinearModel
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(40, 3))

@@ -30,8 +30,8 @@ from fedcsa.models.chosen import chosen_by_name
 from fedcsa.models.description import build
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.formats import open_model
 from fedcsa.models.inputs import Inputs
-from fedcsa.models.portable import open_model
 from fedcsa.models.registry import model_description
 
 COLUMNS = Columns(

@@ -9,8 +9,8 @@ from scipy.special import expit
 from fedcsa import Formula, ModelError, Term
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import given_column, given_description
+from fedcsa.models.formats import open_model
 from fedcsa.models.given import model_digest
-from fedcsa.models.portable import open_model
 
 rng = np.random.default_rng(0)
 COLUMNS = ["age", "crp", "sex=M"]

@@ -43,10 +43,11 @@ from fedcsa.models.chosen import chosen_by_name
 from fedcsa.models.description import build
 from fedcsa.models.estimators import Rounded, SklearnModel, weight_keyword
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.formats import open_model
 from fedcsa.models.inputs import Inputs, begins_with_columns, plain_numbers
 from fedcsa.models.leaving import own_values, rows_per_mean
-from fedcsa.models.portable import TreeModel, open_model
 from fedcsa.models.registry import model_description
+from fedcsa.models.tree_format import TreeModel
 from fedcsa.plan import make_plan
 from fedcsa.source.source import Source
 from fedcsa.target.target import Target

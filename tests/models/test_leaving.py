@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from fedcsa.models.convert import to_portable
 from fedcsa.models.description import count_parameters
 from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.trees import to_bins
 
 rng = np.random.default_rng(0)

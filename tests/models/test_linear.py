@@ -6,8 +6,8 @@ from sklearn.linear_model import LinearRegression as SklearnLeastSquares
 from sklearn.linear_model import Ridge
 
 from fedcsa.errors import ParameterError
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.model import LinearRegression
-from fedcsa.models.portable import LinearModel
 
 
 @pytest.fixture

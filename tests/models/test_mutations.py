@@ -27,8 +27,8 @@ from fedcsa.errors import ModelError
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.convert import to_portable
 from fedcsa.models.description import given_description
+from fedcsa.models.formats import open_model
 from fedcsa.models.given import Formula, Term, model_digest
-from fedcsa.models.portable import open_model
 from fedcsa.models.registry import instantiate, model_description
 from fedcsa.models.trees import to_bins
 

@@ -10,8 +10,8 @@ from fedcsa.core.losses import CLASSIFICATION, REGRESSION
 from fedcsa.errors import DataError, ModelError
 from fedcsa.models.estimators import SklearnModel
 from fedcsa.models.fitted import EstimatorModel
+from fedcsa.models.linear_format import LinearModel, Lines
 from fedcsa.models.model import Path, path_losses
-from fedcsa.models.portable import LinearModel, Lines
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
 Y = np.array([1.0, -2.0, 0.25])

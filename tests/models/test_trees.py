@@ -6,8 +6,10 @@ from sklearn import ensemble, tree
 
 from fedcsa.core.arrays import read_only
 from fedcsa.errors import ModelError
-from fedcsa.models.convert import TREES, to_portable
-from fedcsa.models.portable import TreeModel, agreed_grid, open_model
+from fedcsa.models.convert import to_portable
+from fedcsa.models.formats import open_model
+from fedcsa.models.portable import agreed_grid
+from fedcsa.models.tree_format import TREES, TreeModel
 from fedcsa.models.trees import LEAF, MAX_BIN, MAX_TREE_DEPTH, Forest, to_bins
 
 GRID = agreed_grid(np.array([1.0, 2.0, 0.5, 0.4]), scale=False)
@@ -166,7 +168,7 @@ def test_more_rows_than_walk_at_a_time_and_none_at_all(monkeypatch):
     model = to_portable(fitted(named("RandomForestClassifier"), X, outcome(X, 3, rng)), 3, GRID)
     whole = model.predict(X)
     for most in (7, 1000):
-        monkeypatch.setattr("fedcsa.models.portable.MAX_WALKERS", most)
+        monkeypatch.setattr("fedcsa.models.tree_format.MAX_WALKERS", most)
         monkeypatch.setattr("fedcsa.models.trees.MAX_WALKERS", most)
         np.testing.assert_array_equal(model.predict(X), whole)
     assert model.predict(X[:0]).shape == (0, 3)
@@ -305,7 +307,7 @@ def test_a_tree_is_not_too_deep():
 
 
 def test_a_million_nodes_are_refused_or_walked_but_never_followed_in_a_circle(monkeypatch):
-    monkeypatch.setattr("fedcsa.models.portable.MAX_NODES", 5)
+    monkeypatch.setattr("fedcsa.models.tree_format.MAX_NODES", 5)
     with pytest.raises(ModelError, match="nodes"):
         open_model(FORM, damaged(), 2, 0)
 
@@ -335,10 +337,10 @@ def test_a_tree_that_is_too_large_or_too_deep_is_not_converted(monkeypatch):
     X, rng = rows(), np.random.default_rng(1)
     estimator = fitted(named("DecisionTreeRegressor"), X, outcome(X, 0, rng))
     with monkeypatch.context() as patch:
-        patch.setattr("fedcsa.models.convert.MAX_NODES", 5)
+        patch.setattr("fedcsa.models.tree_format.MAX_NODES", 5)
         with pytest.raises(ModelError, match="nodes"):
             to_portable(estimator, 0, GRID)
-    monkeypatch.setattr("fedcsa.models.convert.MAX_TREE_DEPTH", 2)
+    monkeypatch.setattr("fedcsa.models.tree_format.MAX_TREE_DEPTH", 2)
     with pytest.raises(ModelError, match="deep"):
         to_portable(estimator, 0, GRID)
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fedcsa.messages.messages import MESSAGES
-from fedcsa.models.portable import _TREE_ARRAYS, LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.steps import _ARRAYS
+from fedcsa.models.tree_format import _TREE_ARRAYS
 from fedcsa.models.trees import Cuts, Grid
 from fedcsa.site.meanings import ARRAYS, IN_SHORT, MEANINGS, SHARED, meaning_of
 

@@ -11,7 +11,7 @@ import pytest
 from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import Conclusion, Examination, ModelReport, Refusal
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.site import opening
 from fedcsa.site.log import SiteLog
 from fedcsa.site.opening import (

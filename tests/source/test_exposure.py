@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
-from fedcsa.models.portable import DesignModel, LinearModel
+from fedcsa.models.linear_format import DesignModel, LinearModel
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan

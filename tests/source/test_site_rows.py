@@ -17,7 +17,7 @@ from fedcsa.errors import DataError, ParameterError
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Examination, ModelRequest
 from fedcsa.messages.policy import Policy
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.registry import model_description
 from fedcsa.plan import Plan
 from fedcsa.run import InProcess, run_study

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVR, LinearSVC
 
 from fedcsa.errors import DataError, ModelError
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 
 TREES = ("sklearn.tree._tree.Tree",)
 METHODS = ["naive", "fediwe", "feddae", "validated"]

@@ -26,7 +26,7 @@ from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.messages import Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 
 NAMES = ("a", "b", "c")
 

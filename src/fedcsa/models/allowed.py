@@ -9,22 +9,19 @@ import numpy as np
 
 from fedcsa.errors import ModelError, UntrustedError
 from fedcsa.models.chosen import sklearn_name, split_pipeline
-from fedcsa.models.convert import (
-    AVERAGED_TREES,
-    BOOSTED_TREES,
-    BOOSTING_LINKS,
-    LINEAR_CLASSIFIERS,
-    LINEAR_REGRESSORS,
-    TREES,
-    agreed_steps,
-    made_columns,
-    seen_columns,
-)
 from fedcsa.models.description import FUNCTIONS, LINEAR, RATIO_POWER, build, function_name
 from fedcsa.models.inputs import Inputs, inputs_of
-from fedcsa.models.settling import fills_nan, settle_columns
+from fedcsa.models.linear_format import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
+from fedcsa.models.settling import (
+    agreed_steps,
+    fills_nan,
+    made_columns,
+    seen_columns,
+    settle_columns,
+)
 from fedcsa.models.steps import MAX_DEGREE, width_of
 from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS, NoFormatError
+from fedcsa.models.tree_format import AVERAGED_TREES, BOOSTED_TREES, BOOSTING_LINKS, TREES
 
 #: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
 _CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")

@@ -11,19 +11,15 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, ModelError
 from fedcsa.models.allowed import agreed_estimator, objection
 from fedcsa.models.chosen import sklearn_name, split_pipeline
-from fedcsa.models.convert import (
-    AVERAGED_TREES,
-    TREES,
-    agreed_steps,
-    boosting_link,
-    linear_link,
-    made_columns,
-)
 from fedcsa.models.description import GIVEN, LINEAR, thaw
+from fedcsa.models.formats import open_model
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
-from fedcsa.models.portable import Arrays, Form, agreed_grid, open_model
+from fedcsa.models.linear_format import linear_link
+from fedcsa.models.portable import Arrays, Form, agreed_grid
+from fedcsa.models.settling import agreed_steps, made_columns
 from fedcsa.models.steps import Steps, steps_arrays, steps_form, without_nothing
+from fedcsa.models.tree_format import AVERAGED_TREES, TREES, boosting_link
 from fedcsa.models.trees import Forest
 
 if TYPE_CHECKING:

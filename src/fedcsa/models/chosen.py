@@ -62,6 +62,18 @@ def split_pipeline(estimator: Any) -> tuple[list[Any], Any]:
     return [step for _, step in estimator.steps[:-1]] + inner, final
 
 
+def codes_of(estimator: Any, n_classes: int) -> tuple[int, ...]:
+    """Codes of the classes that a classifier was fitted on.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+    n_classes : int
+        0 for a regressor.
+    """
+    return tuple(int(code) for code in estimator.classes_) if n_classes else ()
+
+
 def is_nothing(step: Any) -> bool:
     """Whether a step passes on what it gets."""
     return step is None or (isinstance(step, str) and step == "passthrough")

@@ -22,13 +22,14 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.allowed import objection
 from fedcsa.models.chosen import Seen, check_named, sklearn_name, split_pipeline
-from fedcsa.models.convert import TREES, made_columns, seen_columns, to_portable
+from fedcsa.models.convert import to_portable
 from fedcsa.models.description import RATIO_POWER, Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, no_empty_cells, pandas
 from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
-from fedcsa.models.settling import settle_columns
+from fedcsa.models.settling import made_columns, seen_columns, settle_columns
+from fedcsa.models.tree_format import TREES
 from fedcsa.models.trees import on_grid
 
 

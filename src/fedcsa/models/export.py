@@ -11,7 +11,7 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.correction import Correction
 from fedcsa.models.given import Formula, Term
-from fedcsa.models.portable import LinearModel, Lines
+from fedcsa.models.linear_format import LinearModel, Lines
 
 #: Links of ours as a formula calls them.
 _LINKS = {"identity": "identity", "logistic": "logit"}

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import sklearn_name, split_pipeline
-from fedcsa.models.convert import TREES, OneTree, joined_nodes, read_trees, to_portable
+from fedcsa.models.convert import to_portable
 from fedcsa.models.given import FileModel
-from fedcsa.models.portable import PortableModel, TreeModel
+from fedcsa.models.portable import PortableModel
 from fedcsa.models.steps import MAX_COLUMNS
+from fedcsa.models.tree_format import TREES, OneTree, TreeModel, joined_nodes, read_trees
 from fedcsa.models.trees import LEAF, Cuts
 
 #: Endings of pickles, which run code when they are opened.

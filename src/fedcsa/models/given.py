@@ -22,8 +22,11 @@ import numpy as np
 from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError, unknown
 from fedcsa.models.description import thaw
-from fedcsa.models.portable import DesignModel, LinearModel, PortableModel, TreeModel, open_model
+from fedcsa.models.formats import open_model
+from fedcsa.models.linear_format import DesignModel, LinearModel
+from fedcsa.models.portable import PortableModel
 from fedcsa.models.steps import MAX_DEGREE, Part, Steps
+from fedcsa.models.tree_format import TreeModel
 from fedcsa.models.trees import LEAF, Cuts
 
 #: Links as a formula names them, and as our formats do.

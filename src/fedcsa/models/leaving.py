@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.models.description import is_agreed_array
-from fedcsa.models.portable import Arrays, DesignModel, Form, PortableModel, TreeModel
+from fedcsa.models.linear_format import DesignModel
+from fedcsa.models.portable import Arrays, Form, PortableModel
 from fedcsa.models.steps import apply_steps
+from fedcsa.models.tree_format import TreeModel
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
 SAME = 1e-12

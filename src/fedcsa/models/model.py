@@ -13,7 +13,7 @@ from fedcsa.core.losses import REGRESSION, Loss, row_losses
 from fedcsa.core.ridge import ridge_path
 from fedcsa.errors import one_of
 from fedcsa.models.description import PENALTY, RATIO_POWER, Candidate
-from fedcsa.models.portable import Lines
+from fedcsa.models.linear_format import Lines
 
 if TYPE_CHECKING:
     from fedcsa.models.fitted import FittedModel

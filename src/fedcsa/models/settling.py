@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
 from fedcsa.models.chosen import (
     Column,
@@ -20,9 +21,12 @@ from fedcsa.models.chosen import (
     is_nothing,
     positions,
     sklearn_name,
+    split_pipeline,
 )
-from fedcsa.models.inputs import are_whole
-from fedcsa.models.transformers import leaf
+from fedcsa.models.inputs import Inputs, are_whole, begins_with_columns
+from fedcsa.models.linear_format import fold
+from fedcsa.models.steps import Steps, width_of
+from fedcsa.models.transformers import in_sequence, leaf
 
 #: Encoders whose levels were agreed.
 ENCODERS = ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")
@@ -220,3 +224,66 @@ def _marked(step: Any, columns: Seen | None) -> Any:
 def fills_nan(imputer: Any) -> bool:
     """Whether NaN is missing to an imputer or indicator, and not some number that stands for it."""
     return isinstance(imputer.missing_values, float) and bool(np.isnan(imputer.missing_values))
+
+
+def seen_columns(
+    estimator: Any, inputs: Inputs | None, n_features: int, grid: Array | None = None
+) -> tuple[Steps, Seen]:
+    """From the study's matrix to what an estimator gets: the steps, and its columns.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    inputs : Inputs or None
+        None if it gets the matrix as it is.
+    n_features : int
+        Of the study.
+    grid : array of shape (features,), optional
+        As `agreed_grid` gives it.
+    """
+    if inputs is None:
+        steps = np.zeros(n_features) if grid is None else grid
+        return (), tuple(Column(step=float(step)) for step in steps)
+    texts = begins_with_columns(estimator)
+    return inputs.steps(texts=texts), inputs.columns(grid, texts=texts)
+
+
+def made_columns(
+    estimator: Any, inputs: Inputs | None, n_features: int, grid: Array | None = None
+) -> tuple[Steps, Seen]:
+    """All steps before the last estimator, not fitted, and the columns that it gets.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        As `fedcsa.models.settling.settle_columns` leaves it.
+    inputs : Inputs or None
+    n_features : int
+    grid : array of shape (features,), optional
+    """
+    before, columns = seen_columns(estimator, inputs, n_features, grid)
+    try:
+        steps, columns = in_sequence(split_pipeline(estimator)[0], columns, fitted=False)
+    except ModelError:
+        raise
+    except (IndexError, TypeError, ValueError):
+        raise ModelError(
+            "A model's steps must fit the study's features. Check columns, levels and knots."
+        ) from None
+    return before + steps, columns
+
+
+def agreed_steps(estimator: Any, n_features: int, inputs: Inputs | None = None) -> Steps:
+    """The steps of a linear model that is not fitted, without the scalers that are folded.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        As `fedcsa.models.settling.settle_columns` leaves it.
+    n_features : int
+        Of the study.
+    inputs : Inputs, optional
+    """
+    steps, _ = made_columns(estimator, inputs, n_features)
+    width = width_of(steps, n_features)
+    return fold(steps, np.zeros((1, width)), np.zeros(1), n_features)[0]

@@ -24,7 +24,7 @@ from fedcsa.models.chosen import (
     sklearn_name,
 )
 from fedcsa.models.description import function_name
-from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts, width_of
+from fedcsa.models.steps import MAX_COLUMNS, Part, Steps, steps_of_parts
 
 #: Scalers that hold means and sds, and those that hold cells: the smallest, the largest, a median.
 MEAN_SCALERS = frozenset({"StandardScaler"})
@@ -377,53 +377,3 @@ def _unknown(encoder: Any, lists: Sequence[Array], columns: Seen) -> str:
 
 
 # Folding --------------------------------------------------------------------------------------
-
-
-def fold(
-    steps: Steps, coefficients: Array, intercept: Array, n_features: int
-) -> tuple[Steps, Array, Array]:
-    """Take the last scalers into the coefficients, so that nothing of them leaves.
-
-    Parameters
-    ----------
-    steps : Steps
-    coefficients : array of shape (outputs, columns)
-    intercept : array of shape (outputs,)
-    n_features : int
-    """
-    while steps:
-        coefficients, intercept = _unscaled(steps[-1], coefficients, intercept)
-        kept = [replace(p, kind="keep", arrays={}) if p.kind == "affine" else p for p in steps[-1]]
-        places = [place for part in kept for place in part.columns]
-        width = width_of(steps[:-1], n_features)
-        left_out = len(set(places)) < width  # whose empty cells times 0 would still be empty
-        before = [part for parts in steps[:-1] for part in parts]
-        empty = any(part.kind == "gaps" or part.words.get("marked") for part in before)
-        if any(part.kind != "keep" for part in kept) or (left_out and empty):
-            return (*steps[:-1], tuple(kept)), coefficients, intercept
-        steps = steps[:-1]
-        onto = np.zeros((len(coefficients), width))
-        for place, slope in zip(places, coefficients.T, strict=True):
-            onto[:, place] += slope
-        coefficients = onto
-    return steps, coefficients, intercept
-
-
-def _unscaled(parts: Sequence[Part], coefficients: Array, intercept: Array) -> tuple[Array, Array]:
-    """Coefficients and intercept as if the scalers among the last parts did nothing.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-    coefficients : array of shape (outputs, columns)
-    intercept : array of shape (outputs,)
-    """
-    start, coefficients = 0, coefficients.copy()
-    for part in parts:
-        stop = start + part.width
-        if part.kind == "affine":
-            own = coefficients[:, start:stop] / part.arrays["scale"]
-            intercept = intercept - own @ part.arrays["shift"]
-            coefficients[:, start:stop] = own
-        start = stop
-    return coefficients, intercept

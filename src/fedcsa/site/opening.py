@@ -38,7 +38,8 @@ from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError, ModelError, OpeningError
 from fedcsa.messages.codec import decode
 from fedcsa.messages.messages import Examination, ModelReport
-from fedcsa.models.portable import Arrays, Form, open_model
+from fedcsa.models.formats import open_model
+from fedcsa.models.portable import Arrays, Form
 
 try:
     import resource

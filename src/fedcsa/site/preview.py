@@ -33,7 +33,7 @@ from fedcsa.messages.policy import Policy, entries_of
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column, thaw
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.registry import checked_candidate
 from fedcsa.models.space import corners
 from fedcsa.plan import Plan

@@ -34,9 +34,10 @@ from fedcsa.errors import PolicyError
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.leaving import rows_per_leaf
+from fedcsa.models.linear_format import DesignModel, LinearModel
 from fedcsa.models.model import Path
-from fedcsa.models.portable import DesignModel, LinearModel, TreeModel
 from fedcsa.models.steps import apply_steps
+from fedcsa.models.tree_format import TreeModel
 from fedcsa.source.fits import LinearFits
 from fedcsa.source.measure import Work, held_out_losses
 from fedcsa.source.weigh import Batch, weights_of

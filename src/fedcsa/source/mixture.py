@@ -15,8 +15,8 @@ from fedcsa.messages.messages import Brief, Examination
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.linear_format import LinearModel, Lines
 from fedcsa.models.model import predicted_or_why_not
-from fedcsa.models.portable import LinearModel, Lines
 from fedcsa.source.weigh import Batch
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.export import corrected_lines, estimator_of_lines, formula_of_lines
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
-from fedcsa.models.portable import LinearModel, Lines
+from fedcsa.models.linear_format import LinearModel, Lines
 from fedcsa.target.conclude import findings_of
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
 from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of

@@ -31,7 +31,7 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.models.fitted import EstimatorModel, FittedModel
-from fedcsa.models.portable import Lines
+from fedcsa.models.linear_format import Lines
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan

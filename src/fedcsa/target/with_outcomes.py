@@ -23,7 +23,7 @@ from fedcsa.core.random_effects import NewSite
 from fedcsa.core.realised import mean_interval
 from fedcsa.core.shrunk_line import LinePrior, shrunk_line
 from fedcsa.models.correction import Correction, log_odds
-from fedcsa.models.portable import LinearModel
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.target.own_outcomes import Labelled, OwnOutcomes, Quantity
 from fedcsa.target.risk_units import OF_LOSS, RiskScale, beside_constant, in_units, risk_scale
 from fedcsa.target.verdict import (

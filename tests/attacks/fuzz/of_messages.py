@@ -27,8 +27,8 @@ from fedcsa.messages.messages import (
 )
 from fedcsa.messages.policy import Policy
 from fedcsa.models.description import given_description
+from fedcsa.models.formats import open_model
 from fedcsa.models.given import model_digest
-from fedcsa.models.portable import open_model
 from fedcsa.models.registry import default_candidates, model_description
 from fedcsa.models.steps import _WORDS, FUNCTIONS
 from fedcsa.plan import make_plan
