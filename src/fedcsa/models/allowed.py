@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedcsa.errors import ModelError, UntrustedError
-from fedcsa.models.chosen import sklearn_name, split_pipeline
+from fedcsa.models.chosen import HOLDERS, held_by, is_made_of, only, sklearn_name, split_pipeline
 from fedcsa.models.description import FUNCTIONS, LINEAR, RATIO_POWER, build, function_name
 from fedcsa.models.inputs import Inputs, inputs_of
-from fedcsa.models.linear_format import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS
+from fedcsa.models.linear_format import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, linear_objection
 from fedcsa.models.settling import (
     agreed_steps,
     fills_nan,
@@ -21,14 +21,12 @@ from fedcsa.models.settling import (
 )
 from fedcsa.models.steps import MAX_DEGREE, width_of
 from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS, NoFormatError
-from fedcsa.models.tree_format import AVERAGED_TREES, BOOSTED_TREES, BOOSTING_LINKS, TREES
+from fedcsa.models.tree_format import (
+    BEFORE_TREES,
+    TREES,
+    tree_objection,
+)
 
-#: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
-_CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")
-#: Of all rows, what every tree must at least be fitted to: a tree of one row holds its outcome.
-_LEAST_SHARE = 0.5
-#: Scikit-learn's own; towards 1 the fit passes through as many rows as it has coefficients.
-_LEAST_EPSILON = 1.35
 #: By the package of an estimator that is not allowed: the nearest that is, for numbers, classes.
 _NEAREST = dict.fromkeys(
     ("linear_model", "cross_decomposition", "dummy", "discriminant_analysis", "naive_bayes"),
@@ -47,10 +45,6 @@ _INSTEAD = {
     "kernel_approximation": "SplineTransformer with given knots",
 }
 _INSTEAD_ELSE = "StandardScaler"
-#: Transformers that hold others.
-_HOLDERS = frozenset({"Pipeline", "ColumnTransformer", "FeatureUnion"})
-#: Transformers whose columns have thresholds on the agreed grid.
-_BEFORE_TREES = _HOLDERS | {"SimpleImputer", "MissingIndicator", "OneHotEncoder", "OrdinalEncoder"}
 
 
 def refused_before_fitting(
@@ -142,27 +136,14 @@ def _objection(estimator: Any, inputs: Inputs | None) -> str:
     transformers, final = split_pipeline(estimator)
     name = sklearn_name(final)
     if name in TREES:
-        if not all(_is_made_of(step, _BEFORE_TREES) for step in transformers):
+        if not all(is_made_of(step, BEFORE_TREES) for step in transformers):
             rule = "behind imputers and encoders: trees need no scaling"
-            return _only(name, rule, f"Use {name} without other steps")
-        return _tree_objection(final, name) or _first(transformers, inputs)
+            return only(name, rule, f"Use {name} without other steps")
+        return tree_objection(final, name) or _first(transformers, inputs)
     if name not in LINEAR_REGRESSORS and name not in LINEAR_CLASSIFIERS:
         nearest = _NEAREST.get(_package(final), _NEAREST_ELSE)[int(_is_classifier(final))]
         return _never(final, nearest)
-    return _linear_objection(final, name) or _first(transformers, inputs)
-
-
-def _only(name: str, rule: str, instead: str) -> str:
-    """The objection to an estimator that may leave under a rule.
-
-    Parameters
-    ----------
-    name : str
-    rule : str
-    instead : str
-        What to do.
-    """
-    return f"{name} may leave only {rule}. {instead} instead"
+    return linear_objection(final, name) or _first(transformers, inputs)
 
 
 def _never(step: Any, instead: str) -> str:
@@ -200,22 +181,6 @@ def _unheld(estimator: Any, inputs: Inputs | None) -> str:
     return ""
 
 
-def _linear_objection(estimator: Any, name: str) -> str:
-    """What is wrong with the parameters of a linear estimator: few rows must not decide it.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-    name : str
-        Of its class.
-    """
-    if name == "HuberRegressor" and not estimator.epsilon >= _LEAST_EPSILON:
-        return _only(name, f"with epsilon={_LEAST_EPSILON} or more", "Set that")
-    if not getattr(estimator, "refit", True):  # else it is of folds, which may be of few rows
-        return _only(name, "fitted to all rows", "Use refit=True")
-    return ""
-
-
 def _is_classifier(estimator: Any) -> bool:
     from sklearn.base import is_classifier
 
@@ -245,41 +210,11 @@ def _first(transformers: Sequence[Any], inputs: Inputs | None, *, foldable: bool
         affine |= {"SimpleImputer"}  # which then does nothing
     for position, transformer in enumerate(transformers):
         later = transformers[position + 1 :]
-        last = foldable and all(_is_made_of(step, affine) for step in later)
+        last = foldable and all(is_made_of(step, affine) for step in later)
         reason = _step_objection(transformer, inputs, foldable=last)
         if reason:
             return reason
     return ""
-
-
-def _is_made_of(step: Any, names: Collection[str]) -> bool:
-    """Whether a step holds nothing but transformers of these names, holders among them.
-
-    Parameters
-    ----------
-    step : scikit-learn transformer
-    names : collection of str
-    """
-    if step is None or isinstance(step, str):
-        return True
-    name = sklearn_name(step)
-    return name in names and all(_is_made_of(inner, names) for inner in _held(step, name))
-
-
-def _held(step: Any, name: str) -> list[Any]:
-    """The transformers that a step holds.
-
-    Parameters
-    ----------
-    step : scikit-learn transformer
-    name : str
-        Of its class.
-    """
-    if name == "Pipeline":
-        return [inner for _, inner in step.steps]
-    if name == "ColumnTransformer":
-        return [*(inner for _, inner, _ in step.transformers), step.remainder]
-    return [inner for _, inner in step.transformer_list] if name == "FeatureUnion" else []
 
 
 def _step_objection(step: Any, inputs: Inputs | None, *, foldable: bool) -> str:
@@ -296,8 +231,8 @@ def _step_objection(step: Any, inputs: Inputs | None, *, foldable: bool) -> str:
     if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
         return ""
     if name == "Pipeline":
-        return _first(_held(step, name), inputs, foldable=foldable)
-    if name in _HOLDERS:
+        return _first(held_by(step, name), inputs, foldable=foldable)
+    if name in HOLDERS:
         return _branches_objection(step, name, inputs, foldable=foldable)
     if name in MEAN_SCALERS:
         return ""
@@ -311,7 +246,7 @@ def _step_objection(step: Any, inputs: Inputs | None, *, foldable: bool) -> str:
         holds = _STEP_RULES[name][0](step)
     else:
         return _never(step, _INSTEAD.get(name) or _INSTEAD.get(_package(step), _INSTEAD_ELSE))
-    return "" if holds else _only(name, f"with {_STEP_RULES[name][1]}", "Set that")
+    return "" if holds else only(name, f"with {_STEP_RULES[name][1]}", "Set that")
 
 
 def _branches_objection(step: Any, name: str, inputs: Inputs | None, *, foldable: bool) -> str:
@@ -326,13 +261,13 @@ def _branches_objection(step: Any, name: str, inputs: Inputs | None, *, foldable
     foldable : bool
     """
     if not isinstance(getattr(step, "remainder", "drop"), str):
-        return _only(name, "with remainder='drop' or 'passthrough'", "Set that")
+        return only(name, "with remainder='drop' or 'passthrough'", "Set that")
     if step.transformer_weights:
-        return _only(name, "with transformer_weights=None", "Set that")
+        return only(name, "with transformer_weights=None", "Set that")
     chosen = [columns for _, _, columns in getattr(step, "transformers", ())]
     if inputs is None and not all(map(_are_positions, chosen)):
-        return _only(name, "with columns given by their numbers", "Set that")
-    held = _held(step, name)
+        return only(name, "with columns given by their numbers", "Set that")
+    held = held_by(step, name)
     reasons = (_step_objection(inner, inputs, foldable=foldable) for inner in held)
     return next((reason for reason in reasons if reason), "")
 
@@ -420,46 +355,6 @@ _STEP_RULES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
         f"knots as an agreed array, extrapolation='constant' and a degree from 1 to {MAX_DEGREE}",
     ),
 }
-
-
-def _tree_objection(estimator: Any, name: str) -> str:
-    """What is wrong with the parameters of trees.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-    name : str
-        Of its class.
-    """
-    if name in AVERAGED_TREES and estimator.criterion not in _CRITERIA:
-        return _only(name, "with leaves of means", "Use criterion='squared_error'")
-    if name in BOOSTED_TREES and estimator.loss not in ("log_loss", *BOOSTING_LINKS):
-        usual = "log_loss" if name.endswith("Classifier") else "squared_error"
-        return _only(name, "with leaves of means", f"Use loss={usual!r}")
-    if getattr(estimator, "init", None) not in (None, "zero"):
-        return _only(name, "without a model of its own to begin with", "Use init=None")
-    few = _fits_few_rows(estimator)
-    if few:
-        return _only(name, "with trees of half of the rows or more", f"Change {few}")
-    if getattr(estimator, "categorical_features", None) not in (None, "from_dtype"):
-        return _only(name, "with splits of numbers", "Use categorical_features=None")
-    return ""
-
-
-def _fits_few_rows(estimator: Any) -> str:
-    """The parameter by which trees are fitted to less than half of the rows; "" if none does."""
-    shares = {
-        "max_samples": getattr(estimator, "max_samples", None),
-        "subsample": float(getattr(estimator, "subsample", 1.0)),
-    }
-    for name, share in shares.items():  # a whole number is one of rows
-        if share is not None and not (isinstance(share, float) and share >= _LEAST_SHARE):
-            return name
-    held_out = getattr(estimator, "validation_fraction", None)
-    few = held_out is not None and not (
-        isinstance(held_out, float) and held_out <= 1.0 - _LEAST_SHARE
-    )
-    return "validation_fraction" if few else ""
 
 
 def agreed_rows_per_leaf(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -42,6 +42,8 @@ class Column:
     cells: str = ""
 
 
+#: Transformers that hold others.
+HOLDERS = frozenset({"Pipeline", "ColumnTransformer", "FeatureUnion"})
 #: Columns that stand side by side.
 Seen: TypeAlias = tuple[Column, ...]
 #: Gives the pandas frames of all sources by name, made when they are asked for.
@@ -310,3 +312,46 @@ def _chosen_everywhere(
                 "give them the same types everywhere."
             )
     return own
+
+
+def is_made_of(step: Any, names: Collection[str]) -> bool:
+    """Whether a step holds nothing but transformers of these names, holders among them.
+
+    Parameters
+    ----------
+    step : scikit-learn transformer
+    names : collection of str
+    """
+    if step is None or isinstance(step, str):
+        return True
+    name = sklearn_name(step)
+    return name in names and all(is_made_of(inner, names) for inner in held_by(step, name))
+
+
+def held_by(step: Any, name: str) -> list[Any]:
+    """The transformers that a step holds.
+
+    Parameters
+    ----------
+    step : scikit-learn transformer
+    name : str
+        Of its class.
+    """
+    if name == "Pipeline":
+        return [inner for _, inner in step.steps]
+    if name == "ColumnTransformer":
+        return [*(inner for _, inner, _ in step.transformers), step.remainder]
+    return [inner for _, inner in step.transformer_list] if name == "FeatureUnion" else []
+
+
+def only(name: str, rule: str, instead: str) -> str:
+    """The objection to an estimator that may leave under a rule.
+
+    Parameters
+    ----------
+    name : str
+    rule : str
+    instead : str
+        What to do.
+    """
+    return f"{name} may leave only {rule}. {instead} instead"

@@ -362,3 +362,38 @@ def is_agreed_array(name: str) -> bool:
     (True, True, False)
     """
     return name.rpartition(".")[2] in _AGREED
+
+
+def must_agree(holds: object, what: str) -> None:
+    """Raise a `ModelError` that names `what` unless it holds.
+
+    Parameters
+    ----------
+    holds : object
+    what : str
+    """
+    if not holds:
+        raise another_model(what)
+
+
+def another_model(what: str) -> ModelError:
+    """The error for a model that is not the one that was agreed."""
+    return ModelError(
+        f"A received model must be the one that was agreed; its {what} is another. "
+        "Ask the source which version of fedcsa it runs, or leave it out."
+    )
+
+
+def known_classes(form: Mapping[str, Any], n_classes: int) -> list[int]:
+    """Classes of a form; a source that has not seen one of two cannot fit a model.
+
+    Parameters
+    ----------
+    form : mapping
+    n_classes : int
+    """
+    classes = list(form.get("classes", range(n_classes)))
+    must_agree(
+        len(classes) == n_classes or (n_classes > 2 and len(classes) >= 2), "number of classes"
+    )
+    return classes

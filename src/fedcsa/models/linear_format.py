@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.models.description import check_link, damaged, exactly, take
+from fedcsa.models.chosen import only
+from fedcsa.models.description import check_link, damaged, exactly, known_classes, must_agree, take
 from fedcsa.models.portable import QUIET, Arrays, Form, in_parts, linked
 from fedcsa.models.steps import (
     Part,
     Steps,
     apply_steps,
+    check_steps,
     open_steps,
     steps_arrays,
     steps_form,
@@ -35,6 +37,8 @@ LINEAR_REGRESSORS = dict.fromkeys(
 ) | {"GammaRegressor": "log", "PoissonRegressor": "log"}  # fmt: skip
 #: Classifiers whose log-odds are exactly that.
 LINEAR_CLASSIFIERS = frozenset({"LogisticRegression", "LogisticRegressionCV"})
+#: Scikit-learn's own; towards 1 the fit passes through as many rows as it has coefficients.
+_LEAST_EPSILON = 1.35
 
 
 @dataclass(frozen=True)
@@ -278,3 +282,41 @@ def _unscaled(parts: Sequence[Part], coefficients: Array, intercept: Array) -> t
             coefficients[:, start:stop] = own
         start = stop
     return coefficients, intercept
+
+
+def linear_objection(estimator: Any, name: str) -> str:
+    """What is wrong with the parameters of a linear estimator: few rows must not decide it.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    name : str
+        Of its class.
+    """
+    if name == "HuberRegressor" and not estimator.epsilon >= _LEAST_EPSILON:
+        return only(name, f"with epsilon={_LEAST_EPSILON} or more", "Set that")
+    if not getattr(estimator, "refit", True):  # else it is of folds, which may be of few rows
+        return only(name, "fitted to all rows", "Use refit=True")
+    return ""
+
+
+def check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes: int) -> None:
+    """Compare a linear model with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    name : str
+        Of the linear estimator.
+    steps : Steps
+        That were agreed.
+    n_classes : int
+    """
+    classes = known_classes(form, n_classes)
+    link = linear_link(name, classes)[0]
+    plain = not steps and link in ("identity", "logistic") and n_classes in (0, 2)
+    must_agree(form["kind"] == ("linear" if plain else "design"), "format")
+    must_agree(form["link"] == link, "link")
+    if not plain:
+        check_steps(form, arrays, steps)

@@ -42,7 +42,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.errors import ModelError
-from fedcsa.models.description import FUNCTIONS, damaged, exactly, take, whole_numbers
+from fedcsa.models.description import (
+    FUNCTIONS,
+    damaged,
+    exactly,
+    must_agree,
+    take,
+    thaw,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
@@ -477,3 +485,23 @@ def steps_of_parts(branches: Sequence[Steps], widths: Sequence[int]) -> Steps:
             widths[b] = sum(part.width for part in own)
         found.append(tuple(parts))
     return tuple(found)
+
+
+#: Arrays of steps that were learnt; all others were agreed.
+_LEARNT = (".shift", ".scale", ".fill", ".chosen")
+
+
+def check_steps(form: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], steps: Steps) -> None:
+    """Compare steps with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    steps : Steps
+        That were agreed.
+    """
+    must_agree(thaw(form.get("steps", [])) == steps_form(steps), "steps")
+    for name, array in steps_arrays(steps).items():
+        same = name.endswith(_LEARNT) or np.array_equal(arrays[name], array)
+        must_agree(same, f"array {name!r}")

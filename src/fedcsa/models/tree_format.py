@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
-from fedcsa.models.chosen import Seen, codes_of, sklearn_name
-from fedcsa.models.description import check_link, damaged, exactly, take
+from fedcsa.models.chosen import HOLDERS, Seen, codes_of, only, sklearn_name
+from fedcsa.models.description import check_link, damaged, exactly, known_classes, must_agree, take
 from fedcsa.models.portable import QUIET, Arrays, Form, in_parts, linked
 from fedcsa.models.steps import (
     Steps,
@@ -52,6 +52,12 @@ BOOSTED_TREES = frozenset(
 TREES = AVERAGED_TREES | BOOSTED_TREES
 #: Links of boosting by its loss; of classes, by their number.
 BOOSTING_LINKS = {"squared_error": "identity", "poisson": "log", "gamma": "log"}
+#: Criteria that make leaves of means; the others make leaves of medians, which are outcomes.
+_CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")
+#: Of all rows, what every tree must at least be fitted to: a tree of one row holds its outcome.
+_LEAST_SHARE = 0.5
+#: Transformers whose columns have thresholds on the agreed grid.
+BEFORE_TREES = HOLDERS | {"SimpleImputer", "MissingIndicator", "OneHotEncoder", "OrdinalEncoder"}
 
 
 @dataclass(frozen=True)
@@ -399,3 +405,77 @@ def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:
         if lefts[node] != LEAF:
             todo += [(rights[node], depth + 1), (lefts[node], depth + 1)]
     return found
+
+
+def tree_objection(estimator: Any, name: str) -> str:
+    """What is wrong with the parameters of trees.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    name : str
+        Of its class.
+    """
+    if name in AVERAGED_TREES and estimator.criterion not in _CRITERIA:
+        return only(name, "with leaves of means", "Use criterion='squared_error'")
+    if name in BOOSTED_TREES and estimator.loss not in ("log_loss", *BOOSTING_LINKS):
+        usual = "log_loss" if name.endswith("Classifier") else "squared_error"
+        return only(name, "with leaves of means", f"Use loss={usual!r}")
+    if getattr(estimator, "init", None) not in (None, "zero"):
+        return only(name, "without a model of its own to begin with", "Use init=None")
+    few = _fits_few_rows(estimator)
+    if few:
+        return only(name, "with trees of half of the rows or more", f"Change {few}")
+    if getattr(estimator, "categorical_features", None) not in (None, "from_dtype"):
+        return only(name, "with splits of numbers", "Use categorical_features=None")
+    return ""
+
+
+def _fits_few_rows(estimator: Any) -> str:
+    """The parameter by which trees are fitted to less than half of the rows; "" if none does."""
+    shares = {
+        "max_samples": getattr(estimator, "max_samples", None),
+        "subsample": float(getattr(estimator, "subsample", 1.0)),
+    }
+    for name, share in shares.items():  # a whole number is one of rows
+        if share is not None and not (isinstance(share, float) and share >= _LEAST_SHARE):
+            return name
+    held_out = getattr(estimator, "validation_fraction", None)
+    few = held_out is not None and not (
+        isinstance(held_out, float) and held_out <= 1.0 - _LEAST_SHARE
+    )
+    return "validation_fraction" if few else ""
+
+
+def check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:
+    """Compare trees with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    estimator : scikit-learn estimator
+        As agreed, with the candidate's parameters.
+    n_classes : int
+    """
+    name = sklearn_name(estimator)
+    averaged = name in AVERAGED_TREES
+    must_agree(form["kind"] == "trees", "format")
+    must_agree(form["combine"] == ("mean" if averaged else "sum"), "way to combine trees")
+    if averaged:
+        link, outputs = ("probabilities" if n_classes else "identity"), 1
+    else:
+        classes = known_classes(form, n_classes)
+        link = boosting_link(estimator.loss, len(classes))
+        outputs = len(classes) if link == "softmax" else 1
+    must_agree(form["link"] == link, "link")
+    forest = Forest.of(arrays["feature"], arrays["threshold"])
+    most = int(getattr(estimator, "max_iter", getattr(estimator, "n_estimators", 1)))
+    n_trees = len(forest.roots)
+    exact = averaged or getattr(estimator, "n_iter_no_change", None) is None
+    exact = exact and not name.startswith("Hist")
+    must_agree(n_trees == most * outputs if exact else n_trees <= most * outputs, "number of trees")
+    if estimator.max_depth is not None:
+        must_agree(max(forest.depths) <= estimator.max_depth, "depth of trees")
+    if getattr(estimator, "max_leaf_nodes", None) is not None:
+        must_agree(max(forest.leaves) <= estimator.max_leaf_nodes, "number of leaves")
