@@ -28,8 +28,10 @@ from fedcsa.models.linear_format import (
     LINEAR_REGRESSORS,
     DesignModel,
     LinearModel,
+    agreed_steps,
 )
-from fedcsa.models.settling import agreed_steps
+from fedcsa.models.portable import Before
+from fedcsa.models.settling import made_columns
 from fedcsa.models.steps import steps_form
 
 rng = np.random.default_rng(0)
@@ -176,7 +178,8 @@ def test_steps_travel_with_the_line(name):
     np.testing.assert_allclose(
         model.predict(NEW), estimator.predict(NEW), rtol=1e-10, atol=1e-10 * np.ptp(Y)
     )
-    assert fitted.form["steps"] == steps_form(agreed_steps(estimator, 3))
+    before = Before(*made_columns(estimator, None, 3), 3)
+    assert fitted.form["steps"] == steps_form(agreed_steps(before))
 
 
 @pytest.mark.parametrize("n", [2, 3])

@@ -194,7 +194,7 @@ def test_trees_are_fitted_on_the_agreed_grid_and_seeded_alike(rows, name):
 
 def test_trees_that_are_too_large_to_travel_stay_what_they_are(rows, monkeypatch):
     X, y, ratios = rows
-    monkeypatch.setattr("fedcsa.models.tree_format.MAX_NODES", 3)
+    monkeypatch.setattr("fedcsa.models.trees.MAX_NODES", 3)
     forest = SklearnModel(RandomForestRegressor(5), 0, GRID)
     [model] = forest.fit(X, y, ratios, [{}], np.random.default_rng(0)).models
     assert isinstance(model, EstimatorModel)

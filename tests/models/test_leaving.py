@@ -10,8 +10,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.models.convert import to_portable
 from fedcsa.models.description import count_parameters
-from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf
+from fedcsa.models.leaving import long_arrays, own_values, rows_behind
 from fedcsa.models.linear_format import LinearModel
+from fedcsa.models.tree_format import rows_per_leaf
 from fedcsa.models.trees import to_bins
 
 rng = np.random.default_rng(0)
@@ -63,7 +64,7 @@ def test_a_leaf_of_many_rows_may_hang_on_one_heavy_one():
 
 
 def test_a_line_has_no_leaves():
-    assert len(rows_per_leaf(LinearModel(np.ones(3), 1.0), X)) == 0
+    assert len(rows_behind(LinearModel(np.ones(3), 1.0), X, X[:, 0])) == 0
 
 
 # Cells and outcomes -----------------------------------------------------------------------------

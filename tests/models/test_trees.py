@@ -337,10 +337,10 @@ def test_a_tree_that_is_too_large_or_too_deep_is_not_converted(monkeypatch):
     X, rng = rows(), np.random.default_rng(1)
     estimator = fitted(named("DecisionTreeRegressor"), X, outcome(X, 0, rng))
     with monkeypatch.context() as patch:
-        patch.setattr("fedcsa.models.tree_format.MAX_NODES", 5)
+        patch.setattr("fedcsa.models.trees.MAX_NODES", 5)
         with pytest.raises(ModelError, match="nodes"):
             to_portable(estimator, 0, GRID)
-    monkeypatch.setattr("fedcsa.models.tree_format.MAX_TREE_DEPTH", 2)
+    monkeypatch.setattr("fedcsa.models.trees.MAX_TREE_DEPTH", 2)
     with pytest.raises(ModelError, match="deep"):
         to_portable(estimator, 0, GRID)
 

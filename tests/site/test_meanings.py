@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedcsa.messages.messages import MESSAGES
+from fedcsa.models.formats import FORMATS
 from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.steps import _ARRAYS
 from fedcsa.models.tree_format import _TREE_ARRAYS
@@ -39,10 +40,11 @@ def test_every_message_is_told_in_one_sentence_of_its_own():
 def test_every_array_of_every_format_has_its_own_description():
     line, whole = LinearModel(np.zeros(1), 0.0), np.zeros(1, np.int32)
     cells = {**Grid(np.ones(1)).arrays, **Cuts(whole, np.zeros(0)).arrays}
-    names = {*line.arrays, *cells, *_TREE_ARRAYS}
+    names = {*line.arrays, *cells, *_TREE_ARRAYS, "missing_left"}
     names |= {name for arrays in _ARRAYS.values() for name in arrays}
-    assert names == set(ARRAYS)
-    assert len({meaning.what for meaning in ARRAYS.values()}) == len(names)
+    fitted = {name for own in FORMATS.values() for name in own.arrays}
+    assert names == fitted | set(ARRAYS)
+    assert len({meaning_of("model-report", f"arrays.{name}").what for name in names}) == len(names)
 
 
 def test_an_unknown_array_or_field_has_no_description_to_fall_back_on():

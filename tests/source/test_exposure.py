@@ -11,11 +11,11 @@ from sklearn.tree import DecisionTreeRegressor
 
 from fedcsa.errors import PolicyError
 from fedcsa.models.convert import to_portable
-from fedcsa.models.linear_format import DesignModel, LinearModel
+from fedcsa.models.linear_format import DesignModel, LinearModel, outcome_shares
 from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.models.trees import to_bins
 from fedcsa.plan import Plan
-from fedcsa.source.exposure import fit_unexposed, largest_losses, outcome_shares, variance_shares
+from fedcsa.source.exposure import TrainingRows, exposures, fit_unexposed, largest_losses
 from fedcsa.source.fits import RowFits
 from fedcsa.source.measure import held_out_losses, measure, prepare
 from fedcsa.source.weigh import SiteRows, weights_of
@@ -44,7 +44,7 @@ def exposed(X, y, candidate, **options):
     site = SiteRows.in_memory("s", X, y, FEATURES, 10)
     work = prepare(site.of(brief), 0)
     [model] = fitted(work).models
-    return outcome_shares(work, model).max(), work, model
+    return outcome_shares(model, TrainingRows(work)).max(), work, model
 
 
 def fitted(work):
@@ -53,10 +53,10 @@ def fitted(work):
 
 
 def shares_in(work, candidate, model):
-    """Of a model that a recipe of another library has fitted."""
+    """Of a linear model that a recipe of another library has fitted."""
     own = work.fits
     fits = RowFits(own.rows, own.weighing, own.folds, None, own.turns, own.sent)
-    return outcome_shares(replace(work, fits=fits, chosen=candidate), model)
+    return outcome_shares(model, TrainingRows(replace(work, fits=fits, chosen=candidate)))
 
 
 def by_the_formula(work, candidate):
@@ -119,13 +119,13 @@ def test_the_share_in_the_outcomes_variance_is_that_of_plain_sums(power):
     w = weights_of(work.weighing, whole)[1][:, -1] ** power
     mean = sum(w * whole.y) / sum(w)
     own = [w[i] * (whole.y[i] - mean) ** 2 for i in range(len(w))]
-    np.testing.assert_allclose(variance_shares(work), own / sum(own), rtol=1e-9)
+    np.testing.assert_allclose(TrainingRows(work).variance_shares(), own / sum(own), rtol=1e-9)
 
 
 def test_outcomes_that_do_not_vary_expose_nobody():
     X, _ = rows(rare=20)
     _, work, _ = exposed(X, np.full(len(X), 2.0), PLAIN)
-    assert variance_shares(work).max() == 0.0
+    assert TrainingRows(work).variance_shares().max() == 0.0
 
 
 # What is left out -------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_row_in_a_tree_is_exposed_by_its_share_of_its_leaf(power):
     model = to_portable(estimator, 0, grid)
     [leaf] = model.leaves_of_rows(whole.seen)
     wanted = max(w[i] / w[leaf == leaf[i]].sum() for i in range(len(w)))
-    share = shares_in(work, candidate, model).max()
+    share = exposures(replace(work, chosen=candidate), model).max()
     np.testing.assert_allclose(share, wanted, rtol=1e-12)
     moved = whole.y.copy()
     one = int(np.argmax(w / np.array([w[leaf == k].sum() for k in leaf])))

@@ -10,22 +10,12 @@ import numpy as np
 from fedcsa.errors import ModelError, UntrustedError
 from fedcsa.models.chosen import HOLDERS, held_by, is_made_of, only, sklearn_name, split_pipeline
 from fedcsa.models.description import FUNCTIONS, LINEAR, RATIO_POWER, build, function_name
+from fedcsa.models.formats import format_of
 from fedcsa.models.inputs import Inputs, inputs_of
-from fedcsa.models.linear_format import LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, linear_objection
-from fedcsa.models.settling import (
-    agreed_steps,
-    fills_nan,
-    made_columns,
-    seen_columns,
-    settle_columns,
-)
-from fedcsa.models.steps import MAX_DEGREE, width_of
+from fedcsa.models.portable import Before
+from fedcsa.models.settling import fills_nan, made_columns, seen_columns, settle_columns
+from fedcsa.models.steps import MAX_DEGREE
 from fedcsa.models.transformers import CELL_SCALERS, MEAN_SCALERS, NoFormatError
-from fedcsa.models.tree_format import (
-    BEFORE_TREES,
-    TREES,
-    tree_objection,
-)
 
 #: By the package of an estimator that is not allowed: the nearest that is, for numbers, classes.
 _NEAREST = dict.fromkeys(
@@ -134,16 +124,12 @@ def _objection(estimator: Any, inputs: Inputs | None) -> str:
     inputs : Inputs or None
     """
     transformers, final = split_pipeline(estimator)
-    name = sklearn_name(final)
-    if name in TREES:
-        if not all(is_made_of(step, BEFORE_TREES) for step in transformers):
-            rule = "behind imputers and encoders: trees need no scaling"
-            return only(name, rule, f"Use {name} without other steps")
-        return tree_objection(final, name) or _first(transformers, inputs)
-    if name not in LINEAR_REGRESSORS and name not in LINEAR_CLASSIFIERS:
+    own = format_of(final)
+    if own is None:
         nearest = _NEAREST.get(_package(final), _NEAREST_ELSE)[int(_is_classifier(final))]
         return _never(final, nearest)
-    return linear_objection(final, name) or _first(transformers, inputs)
+    found = own.objection(final, transformers)
+    return found or _first(transformers, inputs, foldable=own.folds_scalers)
 
 
 def _never(step: Any, instead: str) -> str:
@@ -195,7 +181,7 @@ def _package(estimator: Any) -> str:
     return [*type(estimator).__module__.split("."), ""][1]
 
 
-def _first(transformers: Sequence[Any], inputs: Inputs | None, *, foldable: bool = True) -> str:
+def _first(transformers: Sequence[Any], inputs: Inputs | None, *, foldable: bool) -> str:
     """The first objection to transformers one after the other.
 
     Parameters
@@ -360,7 +346,7 @@ _STEP_RULES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
 def agreed_rows_per_leaf(
     description: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]] = ()
 ) -> int | None:
-    """The fewest rows that a leaf may have by the study's own words; None if it has no leaves.
+    """The fewest rows that a leaf may have by the study's own words; None if it has none.
 
     For the rule `min_rows_per_leaf` before anything is fitted.
 
@@ -385,16 +371,16 @@ def agreed_rows_per_leaf(
             _, final = split_pipeline(agreed_estimator(description, candidate))
         except UntrustedError:  # refused before it matters
             return None
-        if sklearn_name(final) in TREES:
-            told = final.min_samples_leaf  # a share of the rows may be a single one
-            fewest.append(told if isinstance(told, int) else 1)
+        own = format_of(final)
+        if own is not None and own.least_rows is not None:
+            fewest.append(own.least_rows(final))
     return min(fewest, default=None)
 
 
 def agreed_columns(
     description: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], n_features: int
 ) -> int:
-    """Coefficients of the largest candidate by the study's own words; 0 for trees.
+    """Coefficients of the largest candidate by the study's own words; 0 if it has none.
 
     For the rule `max_parameters_per_row` before anything is fitted.
 
@@ -420,7 +406,8 @@ def agreed_columns(
     widest, inputs = 0, inputs_of(description)
     for candidate in candidates or [{}]:
         estimator = agreed_estimator(description, candidate)
-        if sklearn_name(split_pipeline(estimator)[1]) not in TREES:
-            steps = agreed_steps(estimator, n_features, inputs)
-            widest = max(widest, width_of(steps, n_features))
+        own = format_of(split_pipeline(estimator)[1])
+        if own is not None and own.n_columns is not None:
+            before = Before(*made_columns(estimator, inputs, n_features), n_features)
+            widest = max(widest, own.n_columns(before))
     return widest

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from fedcsa.core.arrays import Array
 from fedcsa.errors import FedCSAError
 from fedcsa.models.allowed import agreed_estimator, objection
 from fedcsa.models.chosen import sklearn_name, split_pipeline
 from fedcsa.models.description import GIVEN, LINEAR, another_model, must_agree
-from fedcsa.models.formats import open_model
+from fedcsa.models.formats import FORMATS, open_model
 from fedcsa.models.given import model_digest
 from fedcsa.models.inputs import inputs_of
-from fedcsa.models.linear_format import check_linear
-from fedcsa.models.portable import Arrays, Form, agreed_grid
-from fedcsa.models.settling import agreed_steps, made_columns
-from fedcsa.models.steps import check_steps, without_nothing
-from fedcsa.models.tree_format import TREES, check_trees
+from fedcsa.models.portable import Arrays, Before, Form, agreed_grid
+from fedcsa.models.settling import made_columns
 
 if TYPE_CHECKING:
     from fedcsa.models.fitted import FittedModel
@@ -125,18 +120,11 @@ def check_agreed(
         reason = "unknown"
     must_agree(not reason, "estimator")
     final = split_pipeline(estimator)[1]
-    if sklearn_name(final) in TREES:
-        try:
-            check_trees(form, arrays, final, n_classes)
-        except (TypeError, ValueError):  # parameters of a wrong kind
-            must_agree(False, "estimator")
-        steps, columns = made_columns(estimator, inputs, n_features, grid)
-        check_steps(form, arrays, without_nothing(steps, n_features))
-        must_agree(
-            ("missing_left" in arrays) == any(c.missing for c in columns), "way of empty cells"
-        )
-        own = np.array([column.step for column in columns])
-        must_agree(grid is None or np.array_equal(arrays.get("step", ()), own), "grid")
-    else:
-        steps = agreed_steps(estimator, n_features, inputs)
-        check_linear(form, arrays, sklearn_name(final), steps, n_classes)
+    own = FORMATS.get(form["kind"])
+    if own is None or sklearn_name(final) not in [*own.estimators]:
+        raise another_model("format")
+    before = Before(*made_columns(estimator, inputs, n_features, grid), n_features, grid)
+    try:
+        own.compared(form, arrays, final, before, n_classes)
+    except (TypeError, ValueError):  # parameters of a wrong kind
+        must_agree(False, "estimator")

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from fedcsa.core.arrays import Array
-from fedcsa.errors import ModelError
-from fedcsa.models.chosen import codes_of, sklearn_name, split_pipeline
+from fedcsa.models.chosen import split_pipeline
+from fedcsa.models.description import no_format
+from fedcsa.models.formats import format_of
 from fedcsa.models.inputs import Inputs
-from fedcsa.models.linear_format import (
-    LINEAR_CLASSIFIERS,
-    LINEAR_REGRESSORS,
-    DesignModel,
-    LinearModel,
-    fold,
-    linear_link,
-)
-from fedcsa.models.portable import PortableModel
+from fedcsa.models.portable import Before, PortableModel
 from fedcsa.models.settling import seen_columns
-from fedcsa.models.steps import without_nothing
 from fedcsa.models.transformers import in_sequence
-from fedcsa.models.tree_format import TREES, on_agreed_grid
 
 
 def to_portable(
@@ -57,25 +46,10 @@ def to_portable(
     """
     transformers, final = split_pipeline(estimator)
     transformers = [step for step in transformers if type(step).__name__ != "Rounded"]
-    name, width = sklearn_name(final), n_features or int(getattr(estimator, "n_features_in_", 0))
-    before, columns = seen_columns(estimator, inputs, width, grid)
-    if name not in TREES and name not in (LINEAR_CLASSIFIERS if n_classes else LINEAR_REGRESSORS):
-        raise ModelError(
-            f"{type(final).__name__} has no format of ours. Use an estimator that has one."
-        )
+    width = n_features or int(getattr(estimator, "n_features_in_", 0))
+    seen, columns = seen_columns(estimator, inputs, width, grid)
+    own = format_of(final)
+    if own is None:
+        raise no_format(final)
     steps, columns = in_sequence(transformers, columns, fitted=True)
-    steps = before + steps
-    if name in TREES and grid is not None:
-        return on_agreed_grid(final, n_classes, without_nothing(steps, width), columns)
-    if name in TREES:
-        raise ModelError(f"{name} has a format of ours only on an agreed grid.")
-    coefficients = np.atleast_2d(final.coef_).astype(np.float64)
-    intercept = np.ravel(final.intercept_).astype(np.float64)
-    intercept = np.resize(intercept, len(coefficients))  # one 0 where none was fitted
-    link, classes = linear_link(name, codes_of(final, n_classes))
-    if len(coefficients) != (len(classes) if link == "softmax" else 1):
-        raise ModelError(f"{name} must be fitted to one outcome. Give it a single column.")
-    steps, coefficients, intercept = fold(steps, coefficients, intercept, width)
-    if not steps and link in ("identity", "logistic") and n_classes in (0, 2):
-        return LinearModel(coefficients[0], float(intercept[0]), link)
-    return DesignModel(coefficients, intercept, link, steps, classes, n_classes)
+    return own.converted(final, Before(seen + steps, columns, width, grid), n_classes)

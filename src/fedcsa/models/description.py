@@ -255,6 +255,12 @@ def damaged(rule: str) -> ModelError:
     )
 
 
+def no_format(estimator: Any) -> ModelError:
+    """The error for a fitted estimator that cannot travel."""
+    name = type(estimator).__name__
+    return ModelError(f"{name} has no format of ours. Use an estimator that has one.")
+
+
 def take(
     arrays: Mapping[str, Any], name: str, dtype: type, shape: Sequence[int | None]
 ) -> NDArray[Any]:

@@ -25,11 +25,11 @@ from fedcsa.models.chosen import Seen, check_named, sklearn_name, split_pipeline
 from fedcsa.models.convert import to_portable
 from fedcsa.models.description import RATIO_POWER, Candidate
 from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.formats import format_of
 from fedcsa.models.inputs import Inputs, begins_with_columns, given_to, no_empty_cells, pandas
 from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.settling import made_columns, seen_columns, settle_columns
-from fedcsa.models.tree_format import TREES
 from fedcsa.models.trees import on_grid
 
 
@@ -172,7 +172,7 @@ class SklearnModel:
             settle_columns(estimator, seen_columns(estimator, self.inputs, n_features)[1])
         if objection(estimator, self.inputs):
             return estimator, False
-        if self.grid is not None and sklearn_name(split_pipeline(estimator)[1]) in TREES:
+        if self.grid is not None and _is_on_grid(estimator):
             _, columns = made_columns(estimator, self.inputs, n_features, self.grid)
             estimator = rounded_pipeline(estimator, columns)
         return estimator, True
@@ -194,10 +194,14 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def has_trees(model: Any) -> bool:
-    """Whether a model ends in trees, which are fitted on the agreed grid."""
-    ends = split_pipeline(model.estimator)[1] if isinstance(model, SklearnModel) else None
-    return ends is not None and sklearn_name(ends) in TREES
+def needs_grid(model: Any) -> bool:
+    """Whether a model is fitted on the agreed grid, as trees are."""
+    return isinstance(model, SklearnModel) and _is_on_grid(model.estimator)
+
+
+def _is_on_grid(estimator: Any) -> bool:
+    own = format_of(split_pipeline(estimator)[1])
+    return own is not None and own.on_grid
 
 
 def can_be_forked(model: Any, candidates: Sequence[Candidate]) -> bool:

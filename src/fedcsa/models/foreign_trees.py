@@ -23,8 +23,8 @@ from fedcsa.models.convert import to_portable
 from fedcsa.models.given import FileModel
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.steps import MAX_COLUMNS
-from fedcsa.models.tree_format import TREES, OneTree, TreeModel, joined_nodes, read_trees
-from fedcsa.models.trees import LEAF, Cuts
+from fedcsa.models.tree_format import TREES, TreeModel, read_trees
+from fedcsa.models.trees import LEAF, Cuts, OneTree, joined_nodes
 
 #: Endings of pickles, which run code when they are opened.
 PICKLES = (".pkl", ".pickle", ".joblib", ".sav")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,10 @@ import numpy as np
 from fedcsa.core.arrays import Array, logit
 from fedcsa.errors import ModelError, unknown
 from fedcsa.models.description import thaw
-from fedcsa.models.formats import open_model
+from fedcsa.models.formats import FORMATS, open_model
 from fedcsa.models.linear_format import DesignModel, LinearModel
 from fedcsa.models.portable import PortableModel
 from fedcsa.models.steps import MAX_DEGREE, Part, Steps
-from fedcsa.models.tree_format import TreeModel
-from fedcsa.models.trees import LEAF, Cuts
 
 #: Links as a formula names them, and as our formats do.
 FORMULA_LINKS = {"identity": "identity", "logit": "logistic", "log": "log"}
@@ -280,22 +278,14 @@ def for_columns(model: PortableModel, own: Sequence[str], features: Sequence[str
     places = list(places_of(own, features))
     if list(own) == list(features):
         return model
-    if isinstance(model, LinearModel):
-        slopes = np.zeros(len(features))
-        slopes[places] = model.coefficients
-        return replace(model, coefficients=slopes)
-    if isinstance(model, DesignModel):
-        return replace(model, steps=((Part("keep", tuple(places)),), *model.steps))
-    assert isinstance(model, TreeModel)  # noqa: S101 - there is no other kind
-    assert isinstance(model.cells, Cuts)  # noqa: S101 - of given trees
-    cuts = np.zeros(len(features), np.int32)
-    cuts[places] = model.cells.cuts
-    parts = np.split(model.cells.cut, np.cumsum(model.cells.cuts)[:-1])
-    in_order = [parts[k] for k in np.argsort(places)]
-    feature = np.where(
-        model.feature == LEAF, LEAF, np.array(places)[np.maximum(model.feature, 0)]
-    ).astype(np.int32)
-    return replace(model, cells=Cuts(cuts, np.concatenate(in_order)), feature=feature)
+    kind = str(model.form["kind"])
+    placed = FORMATS[kind].placed
+    if placed is None:
+        raise ModelError(
+            f"A given model in the format {kind!r} must have the study's columns in their order. "
+            "Name the study's features as the model does."
+        )
+    return placed(model, places, len(features))
 
 
 # A file: JSON with the words and numbers of one of our formats --------------------------------

@@ -7,43 +7,35 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.models.description import is_agreed_array
-from fedcsa.models.linear_format import DesignModel
+from fedcsa.models.formats import FORMATS
 from fedcsa.models.portable import Arrays, Form, PortableModel
-from fedcsa.models.steps import apply_steps
-from fedcsa.models.tree_format import TreeModel
+from fedcsa.models.steps import Steps, apply_steps
 
 #: Numbers closer than that, as a share of their size, are the same: rounding while it is fitted.
 SAME = 1e-12
 #: Cells with no more are written by hand, and a mean of ten is often equal to one of them.
 DECIMALS = 6
-#: Means of the outcomes of many rows, which the rule on rows per leaf looks after.
-_MEANS = ("value", "base")
 #: Kinds of steps whose numbers are means of the cells that are not empty.
 _OF_CELLS = ("fill", "affine")
 
 
-def rows_per_leaf(model: PortableModel, X: Array, row_weights: Array | None = None) -> Array:
-    """How many of a source's rows every leaf holds, or what they weigh; stays at the site.
+def rows_behind(model: PortableModel, X: Array, y: Array) -> Array:
+    """How many of a source's rows every leaf, or other mean of its format, is of; stays there.
 
     Parameters
     ----------
     model : PortableModel
     X : array of shape (rows, features)
         As models see it.
-    row_weights : array of shape (rows,), optional
-        By default 1 for every row.
+    y : array of shape (rows,)
 
     Returns
     -------
-    array of shape (leaves,)
-        Of all trees; empty for a model without any.
+    array of shape (means,)
+        Empty for a model without any.
     """
-    if isinstance(model, TreeModel):
-        total = np.zeros(len(model.value))
-        for leaf in model.leaves_of_rows(X):
-            total += np.bincount(leaf, row_weights, len(total))
-        return total
-    return np.empty(0)
+    own = FORMATS[model.form["kind"]].rows_behind
+    return np.empty(0) if own is None else own(model, X, y)
 
 
 def rows_per_mean(model: PortableModel, X: Array) -> Array:
@@ -63,10 +55,9 @@ def rows_per_mean(model: PortableModel, X: Array) -> Array:
         Empty for a model without any.
     """
     found = [np.empty(0)]
-    if not isinstance(model, DesignModel | TreeModel):
-        return found[0]
-    for k, parts in enumerate(model.steps):
-        seen = apply_steps(model.steps[:k], X)
+    steps: Steps = getattr(model, "steps", ())
+    for k, parts in enumerate(steps):
+        seen = apply_steps(steps[:k], X)
         own = [seen[:, list(part.columns)] for part in parts if part.kind in _OF_CELLS]
         found += [np.count_nonzero(~np.isnan(cells), axis=0) for cells in own]
     return np.concatenate(found)
@@ -97,7 +88,7 @@ def _is_of_leaves(form: Form, name: str) -> bool:
     form : mapping
     name : str
     """
-    return form["kind"] == "trees" and name in (*_MEANS, "threshold", "missing_left")
+    return name in [*FORMATS[form["kind"]].of_leaves]
 
 
 def own_values(form: Form, arrays: Arrays, X: Array, y: Array, agreed: Array) -> list[str]:

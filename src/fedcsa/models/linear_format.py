@@ -1,17 +1,27 @@
-"""Linear models as arrays: a line, or a line behind agreed steps."""
+"""The formats of linear models: a line, or a line behind agreed steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.models.chosen import only
-from fedcsa.models.description import check_link, damaged, exactly, known_classes, must_agree, take
-from fedcsa.models.portable import QUIET, Arrays, Form, in_parts, linked
+from fedcsa.errors import ModelError
+from fedcsa.models.chosen import codes_of, only, sklearn_name
+from fedcsa.models.description import (
+    check_link,
+    damaged,
+    exactly,
+    known_classes,
+    must_agree,
+    no_format,
+    take,
+)
+from fedcsa.models.portable import QUIET, Arrays, Before, FittedRows, Form, Format, in_parts, linked
 from fedcsa.models.steps import (
     Part,
     Steps,
@@ -39,6 +49,8 @@ LINEAR_REGRESSORS = dict.fromkeys(
 LINEAR_CLASSIFIERS = frozenset({"LogisticRegression", "LogisticRegressionCV"})
 #: Scikit-learn's own; towards 1 the fit passes through as many rows as it has coefficients.
 _LEAST_EPSILON = 1.35
+#: Larger predictions are all the same, so that sums of them are finite.
+_LARGEST_COUNT = 1e200
 
 
 @dataclass(frozen=True)
@@ -284,15 +296,22 @@ def _unscaled(parts: Sequence[Part], coefficients: Array, intercept: Array) -> t
     return coefficients, intercept
 
 
-def linear_objection(estimator: Any, name: str) -> str:
+def agreed_steps(before: Before) -> Steps:
+    """The steps of a model that is not fitted, without the scalers that are folded."""
+    width = width_of(before.steps, before.n_features)
+    return fold(before.steps, np.zeros((1, width)), np.zeros(1), before.n_features)[0]
+
+
+def _objection(estimator: Any, transformers: Sequence[Any]) -> str:  # noqa: ARG001 - any may
     """What is wrong with the parameters of a linear estimator: few rows must not decide it.
 
     Parameters
     ----------
     estimator : scikit-learn estimator
-    name : str
-        Of its class.
+    transformers : sequence of scikit-learn transformers
+        Before it; all that have agreed steps may stand there.
     """
+    name = sklearn_name(estimator)
     if name == "HuberRegressor" and not estimator.epsilon >= _LEAST_EPSILON:
         return only(name, f"with epsilon={_LEAST_EPSILON} or more", "Set that")
     if not getattr(estimator, "refit", True):  # else it is of folds, which may be of few rows
@@ -300,23 +319,151 @@ def linear_objection(estimator: Any, name: str) -> str:
     return ""
 
 
-def check_linear(form: Form, arrays: Arrays, name: str, steps: Steps, n_classes: int) -> None:
+def _converted(estimator: Any, before: Before, n_classes: int) -> LinearModel | DesignModel:
+    """The coefficients, with the scalers before them taken in.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn estimator
+    before : Before
+    n_classes : int
+    """
+    name = sklearn_name(estimator)
+    if name not in (LINEAR_CLASSIFIERS if n_classes else LINEAR_REGRESSORS):
+        raise no_format(estimator)
+    coefficients = np.atleast_2d(estimator.coef_).astype(np.float64)
+    intercept = np.ravel(estimator.intercept_).astype(np.float64)
+    intercept = np.resize(intercept, len(coefficients))  # one 0 where none was fitted
+    link, classes = linear_link(name, codes_of(estimator, n_classes))
+    if len(coefficients) != (len(classes) if link == "softmax" else 1):
+        raise ModelError(f"{name} must be fitted to one outcome. Give it a single column.")
+    steps, coefficients, intercept = fold(before.steps, coefficients, intercept, before.n_features)
+    if _is_plain(steps, link, n_classes):
+        return LinearModel(coefficients[0], float(intercept[0]), link)
+    return DesignModel(coefficients, intercept, link, steps, classes, n_classes)
+
+
+def _is_plain(steps: Steps, link: str, n_classes: int) -> bool:
+    """Whether a line says it all.
+
+    Parameters
+    ----------
+    steps : Steps
+        That are left.
+    link : str
+    n_classes : int
+    """
+    return not steps and link in ("identity", "logistic") and n_classes in (0, 2)
+
+
+def _compared(form: Form, arrays: Arrays, estimator: Any, before: Before, n_classes: int) -> None:
     """Compare a linear model with what was agreed.
 
     Parameters
     ----------
     form : mapping
     arrays : mapping of str to array
-    name : str
-        Of the linear estimator.
-    steps : Steps
-        That were agreed.
+    estimator : scikit-learn estimator
+    before : Before
     n_classes : int
     """
-    classes = known_classes(form, n_classes)
-    link = linear_link(name, classes)[0]
-    plain = not steps and link in ("identity", "logistic") and n_classes in (0, 2)
+    steps, classes = agreed_steps(before), known_classes(form, n_classes)
+    link = linear_link(sklearn_name(estimator), classes)[0]
+    plain = _is_plain(steps, link, n_classes)
     must_agree(form["kind"] == ("linear" if plain else "design"), "format")
     must_agree(form["link"] == link, "link")
     if not plain:
         check_steps(form, arrays, steps)
+
+
+def outcome_shares(model: LinearModel | DesignModel, rows: FittedRows) -> Array:
+    """The leverage h of every row.
+
+    Under a log link a count counts as much as is expected of it, and the row of the largest may
+    decide alone; a class counts p(1 − p), and of rare ones the row with the largest p may. The
+    largest of these leverages is taken, with such weights and without.
+
+    Parameters
+    ----------
+    model : LinearModel or DesignModel
+    rows : FittedRows
+    """
+    columns = partial(apply_steps, model.steps if isinstance(model, DesignModel) else ())
+    shares = rows.leverages(columns)
+    if model.link == "identity":
+        return shares
+    n_outputs = max(model.n_classes, 1) if isinstance(model, DesignModel) else 2
+    outputs = [partial(_varies, model, k) for k in range(n_outputs)]
+    weighted = [rows.leverages(columns, varies) for varies in outputs]
+    largest: Array = np.maximum.reduce([shares, *weighted])
+    return largest
+
+
+def _varies(model: LinearModel | DesignModel, output: int, X: Array) -> Array:
+    """How much outcomes vary by chance around what the model expects, shape (rows,).
+
+    Parameters
+    ----------
+    model : LinearModel or DesignModel
+        With a link: of counts, or of classes.
+    output : int
+        Of counts 0, else the class.
+    X : array of shape (rows, features)
+    """
+    expected = np.minimum(model.predict(X), _LARGEST_COUNT)
+    varies: Array = expected[:, None] if model.link == "log" else expected * (1.0 - expected)
+    return varies[:, output]
+
+
+def _shares(model: LinearModel | DesignModel, rows: FittedRows) -> Array:
+    """The larger share of every row: in its own prediction, or in the variance of the outcomes.
+
+    Parameters
+    ----------
+    model : LinearModel or DesignModel
+    rows : FittedRows
+    """
+    return np.maximum(outcome_shares(model, rows), rows.variance_shares())
+
+
+def _n_columns(before: Before) -> int:
+    """Coefficients of one output."""
+    return width_of(agreed_steps(before), before.n_features)
+
+
+def _placed(
+    model: LinearModel | DesignModel, places: Sequence[int], n_features: int
+) -> LinearModel | DesignModel:
+    """The model where its columns have other places.
+
+    Parameters
+    ----------
+    model : LinearModel or DesignModel
+    places : sequence of int
+        Of its columns.
+    n_features : int
+    """
+    if isinstance(model, DesignModel):
+        return replace(model, steps=((Part("keep", tuple(places)),), *model.steps))
+    slopes = np.zeros(n_features)
+    slopes[list(places)] = model.coefficients
+    return replace(model, coefficients=slopes)
+
+
+LINE_FORMAT = Format(
+    estimators=(*LINEAR_REGRESSORS, *LINEAR_CLASSIFIERS),
+    arrays={
+        "coefficients": "of the model's columns",
+        "intercept": "what is added to every prediction",
+    },
+    objection=_objection,
+    converted=_converted,
+    opened=LinearModel.opened,
+    compared=_compared,
+    shares=_shares,
+    n_columns=_n_columns,
+    placed=_placed,
+    folds_scalers=True,
+)
+#: The same estimators, where a line does not say it all.
+DESIGN_FORMAT = replace(LINE_FORMAT, opened=DesignModel.opened)

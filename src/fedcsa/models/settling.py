@@ -24,8 +24,7 @@ from fedcsa.models.chosen import (
     split_pipeline,
 )
 from fedcsa.models.inputs import Inputs, are_whole, begins_with_columns
-from fedcsa.models.linear_format import fold
-from fedcsa.models.steps import Steps, width_of
+from fedcsa.models.steps import Steps
 from fedcsa.models.transformers import in_sequence, leaf
 
 #: Encoders whose levels were agreed.
@@ -271,19 +270,3 @@ def made_columns(
             "A model's steps must fit the study's features. Check columns, levels and knots."
         ) from None
     return before + steps, columns
-
-
-def agreed_steps(estimator: Any, n_features: int, inputs: Inputs | None = None) -> Steps:
-    """The steps of a linear model that is not fitted, without the scalers that are folded.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-        As `fedcsa.models.settling.settle_columns` leaves it.
-    n_features : int
-        Of the study.
-    inputs : Inputs, optional
-    """
-    steps, _ = made_columns(estimator, inputs, n_features)
-    width = width_of(steps, n_features)
-    return fold(steps, np.zeros((1, width)), np.zeros(1), n_features)[0]

@@ -1,9 +1,9 @@
-"""Trees as arrays, on the agreed grid or on the cuts of a given model."""
+"""The format of trees, on the agreed grid or on the cuts of a given model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.errors import ModelError
-from fedcsa.models.chosen import HOLDERS, Seen, codes_of, only, sklearn_name
+from fedcsa.models.chosen import HOLDERS, codes_of, is_made_of, only, sklearn_name
 from fedcsa.models.description import check_link, damaged, exactly, known_classes, must_agree, take
-from fedcsa.models.portable import QUIET, Arrays, Form, in_parts, linked
+from fedcsa.models.portable import QUIET, Arrays, Before, FittedRows, Form, Format, in_parts, linked
 from fedcsa.models.steps import (
     Steps,
     apply_steps,
+    check_steps,
     open_steps,
     steps_arrays,
     steps_form,
     widest_of,
     width_of,
+    without_nothing,
 )
 from fedcsa.models.trees import (
     LEAF,
@@ -30,9 +32,12 @@ from fedcsa.models.trees import (
     MAX_NODES,
     MAX_TREE_DEPTH,
     MAX_WALKERS,
+    Cuts,
     Forest,
     Grid,
+    OneTree,
     TreeCells,
+    joined_nodes,
     open_cells,
 )
 
@@ -57,7 +62,7 @@ _CRITERIA = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log
 #: Of all rows, what every tree must at least be fitted to: a tree of one row holds its outcome.
 _LEAST_SHARE = 0.5
 #: Transformers whose columns have thresholds on the agreed grid.
-BEFORE_TREES = HOLDERS | {"SimpleImputer", "MissingIndicator", "OneHotEncoder", "OrdinalEncoder"}
+_BEFORE_TREES = HOLDERS | {"SimpleImputer", "MissingIndicator", "OneHotEncoder", "OrdinalEncoder"}
 
 
 @dataclass(frozen=True)
@@ -230,51 +235,26 @@ def _are_probabilities(value: Array) -> bool:
 # Scikit-learn's trees -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class OneTree:
-    """A tree's nodes; the first is the root.
-
-    Attributes
-    ----------
-    left, right : array of int of shape (nodes,)
-        Children; `LEAF` on the left of a leaf.
-    feature : array of int of shape (nodes,)
-        Of a split.
-    threshold : array of shape (nodes,)
-        Of a split: values up to it go left.
-    value : array of shape (nodes, columns)
-        Of a leaf.
-    missing_left : array of shape (nodes,), optional
-        Of a split: whether an empty cell goes left.
-    """
-
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: Array
-    value: Array
-    missing_left: NDArray[Any] | None = None
-
-
-def on_agreed_grid(estimator: Any, n_classes: int, steps: Steps, columns: Seen) -> TreeModel:
+def _converted(estimator: Any, before: Before, n_classes: int) -> TreeModel:
     """A fitted tree, forest or boosting, on the agreed grid.
 
     Parameters
     ----------
     estimator : fitted scikit-learn estimator
+    before : Before
     n_classes : int
-    steps : Steps
-        Before it.
-    columns : tuple of Column
-        That the steps give.
     """
+    if before.grid is None:
+        name = sklearn_name(estimator)
+        raise ModelError(f"{name} has a format of ours only on an agreed grid.")
     trees, base, combine, link, classes = read_trees(estimator, n_classes)
     feature, threshold, missing_left, value = joined_nodes(trees, " or a larger min_samples_leaf")
     return TreeModel(
-        Grid(np.array([column.step for column in columns])), feature,
+        Grid(np.array([column.step for column in before.columns])), feature,
         np.clip(np.floor(threshold), -MAX_BIN, MAX_BIN).astype(np.int32), value,
-        base, combine, link, classes, n_classes, steps,
-        missing_left if any(column.missing for column in columns) else None,
+        base, combine, link, classes, n_classes,
+        without_nothing(before.steps, before.n_features),
+        missing_left if any(column.missing for column in before.columns) else None,
     )  # fmt: skip
 
 
@@ -320,37 +300,6 @@ def boosting_link(loss: str, n_codes: int) -> str:
     return "logistic" if n_codes == 2 else "softmax"
 
 
-def joined_nodes(
-    trees: Iterable[OneTree], advice: str = ""
-) -> tuple[NDArray[np.int32], Array, NDArray[np.int32], Array]:
-    """All trees one after the other, each in preorder.
-
-    Features of all nodes, thresholds and ways of empty cells of all splits, values of all leaves.
-
-    Parameters
-    ----------
-    trees : iterable of OneTree
-    advice : str
-        What else to do about too many nodes.
-    """
-    features, thresholds, lefts, values, nodes = [], [], [], [], 0
-    for tree in trees:
-        order = preorder(tree.left, tree.right)
-        nodes += len(order)
-        if nodes > MAX_NODES:
-            raise ModelError(
-                f"A model must have at most {MAX_NODES} nodes. Use fewer trees{advice}."
-            )
-        leaf = tree.left[order] == LEAF
-        features.append(np.where(leaf, LEAF, tree.feature[order]))
-        thresholds.append(tree.threshold[order][~leaf])
-        ways = np.zeros(len(tree.left)) if tree.missing_left is None else tree.missing_left
-        lefts.append(ways[order][~leaf])
-        values.append(tree.value[order][leaf])
-    feature, left = (np.concatenate(own).astype(np.int32) for own in (features, lefts))
-    return feature, np.concatenate(thresholds), left, np.concatenate(values).astype(np.float64)
-
-
 def _read_tree(
     tree: Any, factor: float, classes: Sequence[int] = (), n_classes: int = 0
 ) -> OneTree:
@@ -385,37 +334,21 @@ def _read_hist(estimator: Any) -> Iterator[OneTree]:
         )  # fmt: skip
 
 
-def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:
-    """The nodes of one tree in preorder.
-
-    Parameters
-    ----------
-    left, right : array of int of shape (nodes,)
-        Children; `LEAF` on the left of a leaf.
-    """
-    lefts, rights = left.tolist(), right.tolist()
-    found, todo = [], [(0, 0)]
-    while todo:
-        node, depth = todo.pop()
-        if depth > MAX_TREE_DEPTH:
-            raise ModelError(f"A tree must be at most {MAX_TREE_DEPTH} deep. Set max_depth.")
-        found.append(node)
-        if len(found) > len(lefts):  # a node that is reached twice doubles all below it
-            raise ModelError("A tree must reach every node once; this one does not.")
-        if lefts[node] != LEAF:
-            todo += [(rights[node], depth + 1), (lefts[node], depth + 1)]
-    return found
+# What may leave, and what is compared when it arrives -----------------------------------------
 
 
-def tree_objection(estimator: Any, name: str) -> str:
-    """What is wrong with the parameters of trees.
+def _objection(estimator: Any, transformers: Sequence[Any]) -> str:
+    """What is wrong with the parameters of trees, or with what stands before them.
 
     Parameters
     ----------
     estimator : scikit-learn estimator
-    name : str
-        Of its class.
+    transformers : sequence of scikit-learn transformers
     """
+    name = sklearn_name(estimator)
+    if not all(is_made_of(step, _BEFORE_TREES) for step in transformers):
+        rule = "behind imputers and encoders: trees need no scaling"
+        return only(name, rule, f"Use {name} without other steps")
     if name in AVERAGED_TREES and estimator.criterion not in _CRITERIA:
         return only(name, "with leaves of means", "Use criterion='squared_error'")
     if name in BOOSTED_TREES and estimator.loss not in ("log_loss", *BOOSTING_LINKS):
@@ -447,8 +380,27 @@ def _fits_few_rows(estimator: Any) -> str:
     return "validation_fraction" if few else ""
 
 
-def check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:
+def _compared(form: Form, arrays: Arrays, estimator: Any, before: Before, n_classes: int) -> None:
     """Compare trees with what was agreed.
+
+    Parameters
+    ----------
+    form : mapping
+    arrays : mapping of str to array
+    estimator : scikit-learn estimator
+    before : Before
+    n_classes : int
+    """
+    _compare_nodes(form, arrays, estimator, n_classes)
+    check_steps(form, arrays, without_nothing(before.steps, before.n_features))
+    ways = any(column.missing for column in before.columns)
+    must_agree(("missing_left" in arrays) == ways, "way of empty cells")
+    own = np.array([column.step for column in before.columns])
+    must_agree(before.grid is None or np.array_equal(arrays.get("step", ()), own), "grid")
+
+
+def _compare_nodes(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> None:
+    """Compare links, numbers of trees, depths and leaves.
 
     Parameters
     ----------
@@ -460,7 +412,6 @@ def check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> N
     """
     name = sklearn_name(estimator)
     averaged = name in AVERAGED_TREES
-    must_agree(form["kind"] == "trees", "format")
     must_agree(form["combine"] == ("mean" if averaged else "sum"), "way to combine trees")
     if averaged:
         link, outputs = ("probabilities" if n_classes else "identity"), 1
@@ -479,3 +430,110 @@ def check_trees(form: Form, arrays: Arrays, estimator: Any, n_classes: int) -> N
         must_agree(max(forest.depths) <= estimator.max_depth, "depth of trees")
     if getattr(estimator, "max_leaf_nodes", None) is not None:
         must_agree(max(forest.leaves) <= estimator.max_leaf_nodes, "number of leaves")
+
+
+# How exposed rows are -------------------------------------------------------------------------
+
+
+def rows_per_leaf(model: TreeModel, X: Array, row_weights: Array | None = None) -> Array:
+    """How many of a source's rows every leaf holds, or what they weigh; stays at the site.
+
+    Parameters
+    ----------
+    model : TreeModel
+    X : array of shape (rows, features)
+        As models see it.
+    row_weights : array of shape (rows,), optional
+        By default 1 for every row.
+
+    Returns
+    -------
+    array of shape (leaves,)
+        Of all trees.
+    """
+    total = np.zeros(len(model.value))
+    for leaf in model.leaves_of_rows(X):
+        total += np.bincount(leaf, row_weights, len(total))
+    return total
+
+
+def _rows_behind(model: TreeModel, X: Array, y: Array) -> Array:  # noqa: ARG001 - in any leaf
+    """Rows in every leaf.
+
+    Parameters
+    ----------
+    model : TreeModel
+    X : array of shape (rows, features)
+    y : array of shape (rows,)
+    """
+    return rows_per_leaf(model, X)
+
+
+def _least_rows(estimator: Any) -> int:
+    """Rows that a leaf may have by the estimator's own words."""
+    told = estimator.min_samples_leaf  # a share of the rows may be a single one
+    return told if isinstance(told, int) else 1
+
+
+def _shares(model: TreeModel, rows: FittedRows) -> Array:
+    """The largest share of every row in the weight of one of its leaves, which tells no features.
+
+    Parameters
+    ----------
+    model : TreeModel
+    rows : FittedRows
+    """
+    total = np.zeros(len(model.value))
+    for X, _, weights in rows:
+        total += rows_per_leaf(model, X, weights)
+    total[total == 0.0] = 1.0
+    found = []
+    for X, _, weights in rows:
+        largest = np.zeros(len(X))
+        for leaf in model.leaves_of_rows(X):
+            np.maximum(largest, weights / total[leaf], out=largest)
+        found.append(largest)
+    return np.concatenate(found)
+
+
+def _placed(model: TreeModel, places: Sequence[int], n_features: int) -> TreeModel:
+    """A given model where its columns have other places.
+
+    Parameters
+    ----------
+    model : TreeModel
+    places : sequence of int
+        Of its columns.
+    n_features : int
+    """
+    assert isinstance(model.cells, Cuts)  # noqa: S101 - of given trees
+    cuts = np.zeros(n_features, np.int32)
+    cuts[list(places)] = model.cells.cuts
+    parts = np.split(model.cells.cut, np.cumsum(model.cells.cuts)[:-1])
+    in_order = [parts[k] for k in np.argsort(places)]
+    feature = np.where(
+        model.feature == LEAF, LEAF, np.array(places)[np.maximum(model.feature, 0)]
+    ).astype(np.int32)
+    return replace(model, cells=Cuts(cuts, np.concatenate(in_order)), feature=feature)
+
+
+TREE_FORMAT = Format(
+    estimators=TREES,
+    arrays={
+        "feature": "which column every node of the trees asks about",
+        "threshold": "where every node splits, in steps of the grid",
+        "value": "what every leaf predicts: a mean over its rows",
+        "base": "what is added to the sum of all trees",
+        "missing_left": "which way empty cells go at every node that splits",
+    },
+    objection=_objection,
+    converted=_converted,
+    opened=TreeModel.opened,
+    compared=_compared,
+    shares=_shares,
+    rows_behind=_rows_behind,
+    least_rows=_least_rows,
+    placed=_placed,
+    of_leaves=("value", "base", "threshold", "missing_left"),
+    on_grid=True,
+)

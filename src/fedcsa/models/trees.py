@@ -7,13 +7,14 @@ point outside or in a circle, and where one tree ends the next begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcsa.errors import ModelError
 from fedcsa.models.description import damaged, take
 
 if TYPE_CHECKING:
@@ -250,3 +251,85 @@ def _parsed(split: list[bool]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDAr
             height[node] = 1 + max(height[left], height[right[node]])
         waiting.append(node)
     return np.array(right), np.array(height), np.array(waiting[::-1])
+
+
+# Trees with pointers, as other libraries have them --------------------------------------------
+
+
+@dataclass(frozen=True)
+class OneTree:
+    """A tree's nodes; the first is the root.
+
+    Attributes
+    ----------
+    left, right : array of int of shape (nodes,)
+        Children; `LEAF` on the left of a leaf.
+    feature : array of int of shape (nodes,)
+        Of a split.
+    threshold : array of shape (nodes,)
+        Of a split: values up to it go left.
+    value : array of shape (nodes, columns)
+        Of a leaf.
+    missing_left : array of shape (nodes,), optional
+        Of a split: whether an empty cell goes left.
+    """
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: Array
+    value: Array
+    missing_left: NDArray[Any] | None = None
+
+
+def joined_nodes(
+    trees: Iterable[OneTree], advice: str = ""
+) -> tuple[NDArray[np.int32], Array, NDArray[np.int32], Array]:
+    """All trees one after the other, each in preorder.
+
+    Features of all nodes, thresholds and ways of empty cells of all splits, values of all leaves.
+
+    Parameters
+    ----------
+    trees : iterable of OneTree
+    advice : str
+        What else to do about too many nodes.
+    """
+    features, thresholds, lefts, values, nodes = [], [], [], [], 0
+    for tree in trees:
+        order = preorder(tree.left, tree.right)
+        nodes += len(order)
+        if nodes > MAX_NODES:
+            raise ModelError(
+                f"A model must have at most {MAX_NODES} nodes. Use fewer trees{advice}."
+            )
+        leaf = tree.left[order] == LEAF
+        features.append(np.where(leaf, LEAF, tree.feature[order]))
+        thresholds.append(tree.threshold[order][~leaf])
+        ways = np.zeros(len(tree.left)) if tree.missing_left is None else tree.missing_left
+        lefts.append(ways[order][~leaf])
+        values.append(tree.value[order][leaf])
+    feature, left = (np.concatenate(own).astype(np.int32) for own in (features, lefts))
+    return feature, np.concatenate(thresholds), left, np.concatenate(values).astype(np.float64)
+
+
+def preorder(left: NDArray[Any], right: NDArray[Any]) -> list[int]:
+    """The nodes of one tree in preorder.
+
+    Parameters
+    ----------
+    left, right : array of int of shape (nodes,)
+        Children; `LEAF` on the left of a leaf.
+    """
+    lefts, rights = left.tolist(), right.tolist()
+    found, todo = [], [(0, 0)]
+    while todo:
+        node, depth = todo.pop()
+        if depth > MAX_TREE_DEPTH:
+            raise ModelError(f"A tree must be at most {MAX_TREE_DEPTH} deep. Set max_depth.")
+        found.append(node)
+        if len(found) > len(lefts):  # a node that is reached twice doubles all below it
+            raise ModelError("A tree must reach every node once; this one does not.")
+        if lefts[node] != LEAF:
+            todo += [(rights[node], depth + 1), (lefts[node], depth + 1)]
+    return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fedcsa.models.formats import FORMATS
+
 #: What a field can be computed from.
 _NOTHING = "no row"
 _AGREED = "agreed study"
@@ -165,17 +167,11 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = {
     },
 }
 
-#: array of a model, without the step it belongs to -> its meaning
+#: array of a model's grid or steps, without the step it belongs to -> its meaning
 ARRAYS: Mapping[str, Meaning] = {
-    "coefficients": Meaning("coefficients of the model's columns", _OUTCOMES),
-    "intercept": Meaning("what is added to every prediction", _OUTCOMES),
     "step": Meaning("width of the grid for every column", _AGREED),
     "cuts": Meaning("of a given model: number of cuts of every column", _AGREED),
     "cut": Meaning("of a given model: where columns are cut", _AGREED),
-    "feature": Meaning("which column every node of the trees asks about", _OUTCOMES),
-    "threshold": Meaning("where every node splits, in steps of the grid", _OUTCOMES),
-    "value": Meaning("what every leaf predicts: a mean over its rows", _OUTCOMES),
-    "base": Meaning("what is added to the sum of all trees", _OUTCOMES),
     "shift": Meaning("what is taken off every column: its mean here", _ROWS),
     "scale": Meaning("by what every column is divided: its sd here", _ROWS),
     "powers": Meaning("powers of columns that are multiplied", _AGREED),
@@ -214,5 +210,11 @@ def meaning_of(message: str, record: str) -> Meaning:
     of_field = SHARED.get(name) or MEANINGS[message][name]
     if name != "arrays" or not array:
         return of_field
-    own = ARRAYS[array.rpartition(".")[2]]
+    own = {**ARRAYS, **_fitted_arrays()}[array.rpartition(".")[2]]
     return own if message == "model-report" else Meaning(own.what, of_field.computed_from)
+
+
+def _fitted_arrays() -> dict[str, Meaning]:
+    """Every array of every format that was fitted, as the format describes it."""
+    told = [pair for own in FORMATS.values() for pair in own.arrays.items()]
+    return {name: Meaning(what, _OUTCOMES) for name, what in told}

@@ -30,7 +30,7 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import count_parameters, thaw
 from fedcsa.models.fitted import FittedModel
-from fedcsa.models.leaving import long_arrays, own_values, rows_per_leaf, rows_per_mean
+from fedcsa.models.leaving import long_arrays, own_values, rows_behind, rows_per_mean
 from fedcsa.models.model import Path
 from fedcsa.models.portable import PortableModel
 from fedcsa.source.exposure import exposures
@@ -189,7 +189,9 @@ def _smallest_leaf(model: PortableModel, rows: StudyRows) -> int | None:
     """
     counts = np.sum(
         [
-            np.concatenate([rows_per_leaf(model, batch.seen), rows_per_mean(model, batch.seen)])
+            np.concatenate(
+                [rows_behind(model, batch.seen, batch.y), rows_per_mean(model, batch.seen)]
+            )
             for [batch] in rows.by_batch
         ],
         axis=0,

@@ -7,7 +7,8 @@ knows the row reads the outcome off the model. In a linear fit that share is the
 
 and the model's residual is 1 − h_i of what it would be had the row not been in it; with counts, w_i
 times what the model expects of the row stands for w_i, with classes w_i p(1 − p). In a leaf of a
-tree it is the row's share of the leaf's weight, w_i / Σ w.
+tree it is the row's share of the leaf's weight, w_i / Σ w. Which of them counts, the format of the
+model says (`fedcsa.models.portable.Format.shares`).
 
 A patient who alone has an extreme outcome, or nearly alone an event, decides where all slopes
 point: to that patient's features. That share is the patient's in the variance of the outcomes,
@@ -18,8 +19,8 @@ Rows of which either share is too large are left out of the fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
 from typing import TYPE_CHECKING
@@ -32,12 +33,10 @@ from fedcsa.core.batches import over_blocks
 from fedcsa.core.ridge import merge_triangles, triangle
 from fedcsa.errors import PolicyError
 from fedcsa.models.description import RATIO_POWER
-from fedcsa.models.fitted import FittedModel
-from fedcsa.models.leaving import rows_per_leaf
-from fedcsa.models.linear_format import DesignModel, LinearModel
+from fedcsa.models.fitted import EstimatorModel, FittedModel
+from fedcsa.models.formats import FORMATS
+from fedcsa.models.linear_format import LinearModel
 from fedcsa.models.model import Path
-from fedcsa.models.steps import apply_steps
-from fedcsa.models.tree_format import TreeModel
 from fedcsa.source.fits import LinearFits
 from fedcsa.source.measure import Work, held_out_losses
 from fedcsa.source.weigh import Batch, weights_of
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.
 _ROUNDING = 1e-10
-#: Larger predictions are all the same, so that sums of them are finite.
-_LARGEST_COUNT = 1e200
 #: Without some rows others may decide: so often the fit is looked at again.
 _MOST_ROUNDS = 10
 #: A model without more of its rows would be about others than the report.
@@ -116,7 +113,7 @@ def _fit_without(work: Work, out: NDArray[np.bool_]) -> Path:
 
 
 def exposures(work: Work, model: FittedModel) -> Array:
-    """The larger share of every row: in its own prediction, or in the variance of the outcomes.
+    """How much of the model every row decides, as the model's format tells it.
 
     Parameters
     ----------
@@ -127,111 +124,72 @@ def exposures(work: Work, model: FittedModel) -> Array:
     Returns
     -------
     array of shape (rows,)
-        Between 0 and 1.
+        Between 0 and 1: 1 for a format that does not tell, 0 for an object that leaves no process.
     """
-    shares = outcome_shares(work, model)
-    if not isinstance(model, LinearModel | DesignModel):
-        return shares  # a leaf tells no features
-    return np.maximum(shares, variance_shares(work))
+    if isinstance(model, EstimatorModel):
+        return np.zeros(work.rows.n_rows)
+    shares = FORMATS[model.form["kind"]].shares
+    return np.ones(work.rows.n_rows) if shares is None else shares(model, TrainingRows(work))
 
 
-def variance_shares(work: Work) -> Array:
-    """The share of every row in the variance of the outcomes that a model is fitted on.
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows that a model was fitted on, as `fedcsa.models.portable.FittedRows` says.
 
-    Of classes, the largest over the indicators of each.
-
-    Returns
-    -------
-    array of shape (rows,)
-        0 where outcomes do not vary.
-    """
-    n_classes = len(work.rows.brief.classes)
-    found = [(_training_weights(work, batch), batch.y) for [batch] in work.rows.by_batch]
-    w, y = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    outcomes = np.eye(n_classes)[y.astype(np.intp)] if n_classes else y[:, None]
-    own = w[:, None] * np.square(outcomes - w @ outcomes / w.sum())
-    total = own.sum(axis=0)
-    shares: Array = (own / np.where(total > 0.0, total, np.inf)).max(axis=1)
-    return shares
-
-
-def outcome_shares(work: Work, model: FittedModel) -> Array:
-    """The leverage of every row in a linear model, or its largest share in a leaf of trees.
-
-    A penalty counts where the recipe is our own; elsewhere it is taken for none.
-
-    Parameters
+    Attributes
     ----------
     work : Work
-        What the model was fitted from.
-    model : FittedModel
-
-    Returns
-    -------
-    array of shape (rows,)
-        Between 0 and 1; 0 for models of other kinds.
-    """
-    if isinstance(model, TreeModel):
-        return _shares_of_leaves(work, model)
-    if isinstance(model, LinearModel | DesignModel):
-        return _leverages(work, model)
-    return np.zeros(work.rows.n_rows)
-
-
-def _leverages(work: Work, model: LinearModel | DesignModel) -> Array:
-    """The leverage h of every row.
-
-    Under a log link a count counts as much as is expected of it, and the row of the largest may
-    decide alone; a class counts p(1 − p), and of rare ones the row with the largest p may. The
-    largest of these leverages is taken, with such weights and without.
-
-    Parameters
-    ----------
-    work : Work
-    model : LinearModel or DesignModel
+        Of the chosen candidate.
     """
 
-    def rooted(batch: Batch, of: int | None = None) -> Array:
-        """√w times (1, columns) of a batch, of shape (rows, 1 + columns).
+    work: Work
+
+    def __iter__(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Of every batch features, outcomes and weights."""
+        for [batch] in self.work.rows.by_batch:
+            yield batch.seen, batch.y, _training_weights(self.work, batch)
+
+    def leverages(
+        self,
+        columns: Callable[[Array], Array],
+        varies: Callable[[Array], Array] | None = None,
+    ) -> Array:
+        """The leverage of every row. A penalty counts where the recipe is our own.
 
         Parameters
         ----------
-        batch : Batch
-        of : int, optional
-            An output of the model, as much as of which varies by chance w then counts.
+        columns : function of features
+        varies : function of features, optional
         """
-        X, weights = batch.seen, _training_weights(work, batch)
-        if of is not None:
-            weights = weights * _varies(model, X)[:, of]
-        columns = apply_steps(model.steps, X) if isinstance(model, DesignModel) else X
-        return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns])
+        work = self.work
 
-    def penalty(total: float) -> float:
-        if not isinstance(work.fits, LinearFits):
-            return 0.0
-        return float(work.fits.model.penalties([work.chosen], total)[0])
+        def rooted(batch: Batch) -> Array:
+            """√w times (1, columns) of a batch, of shape (rows, 1 + columns)."""
+            X, weights = batch.seen, _training_weights(work, batch)
+            if varies is not None:
+                weights = weights * varies(X)
+            return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns(X)])
 
-    shares = _shares_in_span(work, rooted, penalty)
-    if model.link == "identity":
+        def penalty(total: float) -> float:
+            if varies is not None or not isinstance(work.fits, LinearFits):
+                return 0.0
+            return float(work.fits.model.penalties([work.chosen], total)[0])
+
+        return _shares_in_span(work, rooted, penalty)
+
+    def variance_shares(self) -> Array:
+        """The share of every row in the variance of the outcomes that a model is fitted on.
+
+        Of classes, the largest over the indicators of each; 0 where outcomes do not vary.
+        """
+        n_classes = len(self.work.rows.brief.classes)
+        found = [(y, weights) for _, y, weights in self]
+        y, w = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        outcomes = np.eye(n_classes)[y.astype(np.intp)] if n_classes else y[:, None]
+        own = w[:, None] * np.square(outcomes - w @ outcomes / w.sum())
+        total = own.sum(axis=0)
+        shares: Array = (own / np.where(total > 0.0, total, np.inf)).max(axis=1)
         return shares
-    n_outputs = max(len(work.rows.brief.classes), 1)
-    weighted = [_shares_in_span(work, partial(rooted, of=k)) for k in range(n_outputs)]
-    largest: Array = np.maximum.reduce([shares, *weighted])
-    return largest
-
-
-def _varies(model: LinearModel | DesignModel, X: Array) -> Array:
-    """How much outcomes vary by chance around what the model expects, shape (rows, outputs).
-
-    Parameters
-    ----------
-    model : LinearModel or DesignModel
-        With a link: of counts, or of classes.
-    X : array of shape (rows, features)
-    """
-    expected = np.minimum(model.predict(X), _LARGEST_COUNT)
-    varies: Array = expected[:, None] if model.link == "log" else expected * (1.0 - expected)
-    return varies
 
 
 def largest_examined_share(work: Work, predict: Predictor, members: Sequence[FittedModel]) -> float:
@@ -353,27 +311,6 @@ def _shares_in_span(
     whiten = _whitening(merge_triangles(R, np.diag(ridge)) if ridge.any() else R)
     shares = over_blocks(rows, lambda batch: [np.square(rooted(batch) @ whiten).sum(axis=1)], add)
     return np.concatenate(shares)
-
-
-def _shares_of_leaves(work: Work, model: TreeModel) -> Array:
-    """The largest share of every row in the weight of one of its leaves.
-
-    Parameters
-    ----------
-    work : Work
-    model : TreeModel
-    """
-    total = np.zeros(len(model.value))
-    for [batch] in work.rows.by_batch:
-        total += rows_per_leaf(model, batch.seen, _training_weights(work, batch))
-    total[total == 0.0] = 1.0
-    found = []
-    for [batch] in work.rows.by_batch:
-        weights, largest = _training_weights(work, batch), np.zeros(len(batch.y))
-        for leaf in model.leaves_of_rows(batch.seen):
-            np.maximum(largest, weights / total[leaf], out=largest)
-        found.append(largest)
-    return np.concatenate(found)
 
 
 def _training_weights(work: Work, batch: Batch) -> Array:

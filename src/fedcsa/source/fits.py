@@ -161,11 +161,11 @@ class RowFits:
 
         They do by its units, by weights that match its table, and by the grid of trees.
         """
-        from fedcsa.models.estimators import has_trees
+        from fedcsa.models.estimators import needs_grid
 
         brief, folds = self.rows.brief, self.folds
         weighted = bool(candidate.get(RATIO_POWER))
-        if brief.scale or weighted or folds.dealt is not None or has_trees(self.model):
+        if brief.scale or weighted or folds.dealt is not None or needs_grid(self.model):
             return ""
         about = (brief.model, brief.features, brief.group, brief.classes, brief.seed)
         try:
