@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 #: Files, functions and classes that the simplest use crosses, at most; a change may lower them.
-MOST = {"files": 39, "functions": 267, "classes": 38}
+MOST = {"files": 39, "functions": 212, "classes": 32}
 
 CODE = """
 import json, sys, threading

@@ -269,8 +269,9 @@ def test_a_format_that_does_not_tell_shares_is_wholly_exposed_and_stays(register
     monkeypatch.setitem(FORMATS, "gaussian", replace(registered, shares=None))
     work = work_of()
     assert exposures(work, opened()).tolist() == [1.0] * len(Y)
+    [path] = work.fits.paths([work.fits.sent], [work.chosen])
     with pytest.raises(PolicyError, match="single patients"):
-        fit_unexposed(work, 0.5)
+        fit_unexposed(path, work, 0.5)
 
 
 def test_one_patient_alone_in_a_class_is_wholly_exposed(registered):

@@ -453,7 +453,7 @@ def _placed(
 LINE_FORMAT = Format(
     estimators=(*LINEAR_REGRESSORS, *LINEAR_CLASSIFIERS),
     arrays={
-        "coefficients": "of the model's columns",
+        "coefficients": "coefficients of the model's columns",
         "intercept": "what is added to every prediction",
     },
     objection=_objection,
