@@ -48,7 +48,7 @@ from fedcsa.target.target import Target
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.update import Update
 
-#: What an estimator says that was not fitted, in scikit-learn's words.
+#: What an estimator says that was not fitted.
 NOT_FITTED = "This FedCSA instance is not fitted yet. Call 'fit' with appropriate arguments first."
 
 

@@ -60,14 +60,14 @@ def test_a_run_goes_on_where_it_stopped_and_nothing_is_computed_twice(
     study_file, tmp_path, monkeypatch
 ):
     study, kept, measured = Study.load(study_file), tmp_path / "out" / "rounds", []
-    measure = Source._measured
+    measure = Source._report
 
-    def counted(self, brief, in_reply_to):
+    def counted(self, brief, in_reply_to, *search):
         measured.append((self.name, in_reply_to))
-        return measure(self, brief, in_reply_to)
+        return measure(self, brief, in_reply_to, *search)
 
     whole = study.run()
-    monkeypatch.setattr(Source, "_measured", counted)
+    monkeypatch.setattr(Source, "_report", counted)
     with pytest.raises(KeyboardInterrupt):
         study.run(kept=kept, progress=interrupting(3))
     assert len(measured) == 5  # b has not answered the third round
@@ -105,15 +105,15 @@ def test_a_damaged_or_mixed_up_answer_is_computed_again(study_file, tmp_path):
 
 def test_the_command_goes_on_in_the_same_folder_and_clears_up(study_file, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    measure, calls = Source._measured, []
+    measure, calls = Source._report, []
 
-    def interrupted(self, brief, in_reply_to):
+    def interrupted(self, brief, in_reply_to, *search):
         calls.append(in_reply_to)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return measure(self, brief, in_reply_to)
+        return measure(self, brief, in_reply_to, *search)
 
-    monkeypatch.setattr(Source, "_measured", interrupted)
+    monkeypatch.setattr(Source, "_report", interrupted)
     # The report takes longer than the study.
     monkeypatch.setattr(run_command, "report_line", lambda *_, **__: "")
     command = ["run", str(study_file), "--out", str(out), "--json"]

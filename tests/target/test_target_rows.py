@@ -9,7 +9,7 @@ from fedcsa.core.scores import OwnScores
 from fedcsa.errors import DataError, NoSourcesError
 from fedcsa.plan import make_plan
 from fedcsa.run import InProcess, run_study
-from fedcsa.target import target, target_rows
+from fedcsa.target import accept, target_rows
 
 
 class Streamed(RowBatches):
@@ -75,12 +75,12 @@ def test_models_are_compared_on_rows_that_are_evenly_spread(monkeypatch):
 
 
 def test_a_model_that_fails_on_one_row_beside_the_sample_is_left_out(monkeypatch):
-    predicted = target.predicted_or_why_not
+    predicted = accept.predicted_or_why_not
 
     def only_short_batches_fail(model, seen):
         return (None, "ValueError") if len(seen) == 33 else predicted(model, seen)
 
-    monkeypatch.setattr(target, "predicted_or_why_not", only_short_batches_fail)
+    monkeypatch.setattr(accept, "predicted_or_why_not", only_short_batches_fail)
     with pytest.raises(NoSourcesError, match="must be able to predict the target's rows"):
         adapted(Streamed(rows(N, 9)[0]), monkeypatch, compared=1000)
 

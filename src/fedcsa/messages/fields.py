@@ -79,8 +79,9 @@ class Message:
 
     def __init_subclass__(cls) -> None:
         own = [item for item in vars(cls).items() if isinstance(item[1], dataclasses.Field)]
-        found = [*Message.__dataclass_fields__.items(), *own]
-        cls.kinds = {n: item.metadata["kind"] for n, item in found if "kind" in item.metadata}
+        found = [*cls.__dataclass_fields__.items(), *own]  # its parent's, until it has its own
+        kinds = {n: item.metadata["kind"] for n, item in found if "kind" in item.metadata}
+        cls.kinds = MappingProxyType(kinds)
 
     def __post_init__(self) -> None:
         for name, kind in self.kinds.items():

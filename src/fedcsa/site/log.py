@@ -255,7 +255,12 @@ class SiteLog:
         **content
         """
         start = (self._clock() - timedelta(days=days)).isoformat(timespec="seconds")
-        return [line for line in self.lines(event, **content) if line["time"] > start]
+        # A line that lacks a name is an error here: what is not counted would not be bounded.
+        return [
+            line
+            for line in self.lines(event)
+            if line["time"] > start and all(line[name] == value for name, value in content.items())
+        ]
 
     # Approvals: what a person said -----------------------------------------------------------
 

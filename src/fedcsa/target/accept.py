@@ -180,7 +180,7 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
 def _accept_examination(
     report: ExaminationReport, question: Examination, brief: Brief, said: RiskReport | None
 ) -> None:
-    """Risks and variances above 0, and at most 1 where the loss is; one risk a member.
+    """Risks and variances above 0, and at most 1 where the loss is; one risk per member.
 
     Parameters
     ----------
