@@ -420,6 +420,15 @@ def test_a_design_is_kept_apart_from_its_ids():
 
 
 @pytest.mark.usefixtures("cheap")
+def test_outcomes_and_ids_are_one_per_row():
+    model = fit()
+    with pytest.raises(DataError, match=r"one of ids for each of the \d+ rows; there are 2\."):
+        model.followup(X, 5, ids=["a", "b"])
+    with pytest.raises(DataError, match=r"one of y for each of the 9 rows; there are 9 by 2\."):
+        model.update(X[:9], np.column_stack([Y[:9], Y[:9]]))
+
+
+@pytest.mark.usefixtures("cheap")
 def test_a_list_in_python_is_the_lists_of_the_command_line():
     model = fit()
     first = model.followup(X, 20)

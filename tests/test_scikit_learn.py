@@ -109,6 +109,13 @@ def test_score_is_r2_or_the_share_of_right_classes(study):
     assert study.score(NEW, y, sample_weight=weights) == expected
 
 
+@pytest.mark.parametrize("study", ["ridge", "columns", "held"], indirect=True)
+def test_a_score_of_outcomes_that_are_no_numbers_quotes_none(study):
+    with pytest.raises(DataError, match=r"^y must") as refused:
+        study.score(NEW, ["secret"] * len(NEW))
+    assert "secret" not in str(refused.value)
+
+
 def test_tags_say_whether_it_classifies(study):
     assert is_classifier(study) == hasattr(study, "classes_")
     assert is_regressor(study) != is_classifier(study)

@@ -62,4 +62,5 @@ print(f"true risk of the chosen mixture {truth[adaptation.estimate.chosen]:.2f}"
 
 # %%
 # The default's curve lies a little low here: the line is worst for patients who are rare at the
-# sources. The interval of the promise allows for such things, as far as they differ between sources.
+# sources. The interval of the promise allows for such things, as far as they differ between
+# sources.

@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 
 from fedcsa.backtest import run_backtest
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, as_vector
 from fedcsa.core.subgroups import unknown_levels
 from fedcsa.data.coding import Columns
 from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
@@ -517,8 +517,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         y : array of shape (rows,)
         sample_weight : array of shape (rows,), optional
         """
-        of = accuracy_score if _classifies(self) else r2_score
-        return float(of(y, self.predict(X), sample_weight=sample_weight))
+        of, truth = (accuracy_score, y) if _classifies(self) else (r2_score, as_vector(y, "y"))
+        return float(of(truth, self.predict(X), sample_weight=sample_weight))
 
     @property
     def _estimator_type(self) -> str:

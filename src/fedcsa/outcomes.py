@@ -218,6 +218,7 @@ def pick_rows(
         raise must("seed", "a whole number from 0", seed)
     if not is_whole(n, 1) or n > len(X) - drawn:
         raise must("n", f"a whole number from 1 to {len(X) - drawn}, the rows that are left", n)
+    _one_per_row(len(X), ids=keys)
     strata = n_strata(n, len(X)) if before is None else len(before.sizes)
     seed = int(seed) if before is None else before.seed
     labels = strata_by(_score(adaptation, X, predicted), strata)
@@ -285,6 +286,17 @@ def expected_intervals(
 # What the outcomes change -------------------------------------------------------------------
 
 
+def _one_per_row(n_rows: int, **given: NDArray[Any] | None) -> None:
+    """Raise a `DataError` unless all that is given has one value per row."""
+    for name, each in given.items():
+        if each is not None and each.shape != (n_rows,):
+            many = " by ".join(map(str, each.shape))
+            raise DataError(
+                f"There must be one of {name} for each of the {n_rows} rows; there are {many}. "
+                "Give them in the same order."
+            )
+
+
 def bring_in(
     adaptation: Adaptation,
     X: Array,
@@ -320,12 +332,7 @@ def bring_in(
     """
     history = History() if history is None else history
     history = replace(history, seen={}, last=None) if anew else history
-    for name, each in (("y", y), ("ids", keys)):
-        if each is not None and len(each) != len(X):
-            raise DataError(
-                f"There must be one of {name} for each of the {len(X)} rows; there are "
-                f"{len(each)}. Give them in the same order."
-            )
+    _one_per_row(len(X), y=y, ids=keys)
     names = None if keys is None else [history.digest(int(key)) for key in keys]
     order = _in_order_of_arrival(len(X), names, y, history)
     X, y = X[order], y[order]

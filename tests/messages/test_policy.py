@@ -342,8 +342,10 @@ def test_an_open_policy_refuses_nothing(tools, messages):
         assert Policy.open().rules(message) == ""
 
 
-@pytest.mark.parametrize("rule", [item.name for item in dataclasses.fields(Policy)])
-def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messages, rule):
+@pytest.mark.parametrize(
+    ("rule", "default"), [(item.name, item.default) for item in dataclasses.fields(Policy)]
+)
+def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messages, rule, default):
     strict = {
         "exchanges": ("table",), "models": ("ridge",), "portable_models": True,
         "max_membership_auc": 0.6, "show_model": False, "no_own_values": True, "features": ("x0",),
@@ -351,7 +353,7 @@ def test_a_rule_that_differs_from_the_open_policy_is_named_with_a_message(messag
         "max_briefs": 5, "max_candidates": 120, "max_tables": 3, "period_days": 90,
     }  # fmt: skip
     policy = dataclasses.replace(
-        Policy.open(), **{rule: strict.get(rule, 5 if rule == "min_cell_rows" else 0.25)}
+        Policy.open(), **{rule: strict.get(rule, 5 if isinstance(default, int) else 0.25)}
     )
     named = [name for name, message in messages.items() if rule in policy.rules(message)]
     assert named
@@ -588,3 +590,19 @@ def test_a_candidate_that_names_no_penalty_has_none(brief, candidate):
 def test_a_band_holds_at_least_one_row_and_at_most_a_thousand(band):
     with pytest.raises(ParameterError, match="count_band"):
         Policy(count_band=band)
+
+
+@pytest.mark.parametrize("rule", dataclasses.fields(Policy), ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "value", [object(), "x", float("nan"), [1]], ids=["object", "text", "nan", "list"]
+)
+def test_a_value_of_another_kind_is_refused_when_a_policy_is_made(rule, value):
+    with pytest.raises(ParameterError, match=f"'{rule.name}' parameter must be") as refused:
+        Policy(**{rule.name: value})
+    assert "object at" not in str(refused.value)
+
+
+@pytest.mark.parametrize("rule", dataclasses.fields(Policy), ids=lambda rule: rule.name)
+def test_both_values_that_a_rule_declares_are_of_its_kind(rule):
+    for value in (rule.default, rule.metadata["off"]):
+        assert getattr(Policy(**{rule.name: value}), rule.name) == value

@@ -53,6 +53,28 @@ def _rule(default: Any, off: Any, *messages: type[Message]) -> Any:
     return field(default=default, metadata={"off": off, "messages": names})
 
 
+#: By the type of a rule's default: whether a value is of its kind, and how to say so.
+_VALUES: Mapping[type, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    int: (
+        lambda value: isinstance(value, int | np.integer) and not isinstance(value, bool),
+        "a whole number",
+    ),
+    float: (
+        lambda value: (
+            isinstance(value, int | float | np.floating)
+            and not isinstance(value, bool)
+            and not math.isnan(value)
+        ),
+        "a number",
+    ),
+    tuple: (
+        lambda value: isinstance(value, list | tuple) and all(isinstance(x, str) for x in value),
+        "a list of names",
+    ),
+}
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules of one site.
@@ -190,6 +212,13 @@ class Policy:
     features: tuple[str, ...] | None = _rule(None, None, Brief, RiskReport)
 
     def __post_init__(self) -> None:
+        for rule in dataclasses.fields(self):
+            value = getattr(self, rule.name)
+            holds, words = _VALUES[tuple if rule.default is None else type(rule.default)]
+            untold = value is None and None in (rule.default, rule.metadata["off"])
+            text = rule.name in ("models", "exchanges") and isinstance(value, str)  # see below
+            if not (untold or text or holds(value)):
+                raise must(rule.name, words, type(value).__name__)
         if not set(self.exchanges) <= {"table", "rows"}:
             raise must("exchanges", "made of 'table' and 'rows'", list(self.exchanges))
         if isinstance(self.models, str) and self.models != "never":
