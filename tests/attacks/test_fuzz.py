@@ -15,7 +15,7 @@ import pytest
 SCRIPT = Path(__file__).parent / "fuzz" / "run.py"
 WHOLE = os.environ.get("FEDCSA_WHOLE_FUZZ") == "1"
 #: How many are read: of all, and in CI.
-COUNTS = {"messages": (10_000, 300), "files": (2_000, 120)}
+COUNTS = {"messages": (10_000, 500), "files": (2_000, 200)}
 #: Beside what the process had before the first input; the system enforces it.
 MEMORY_MB = 300
 
