@@ -289,7 +289,7 @@ def logistic(z, y, weights, candidate):
     ],
 )  # fmt: skip
 def test_classes_agree_with_the_rule(loss, n_classes, combine):
-    numbers, X_target = consortium((40, 31, 45, 36), (0.0, 0.4, 0.2, -0.1), n_target=40, seed=2)
+    numbers, X_target = consortium((60, 46, 75, 50), (0.0, 0.4, 0.2, -0.1), seed=2)
     cuts = [0.6] if n_classes == 2 else [0.0, 1.2]
     sources = {name: (X, np.digitize(y, cuts)) for name, (X, y) in numbers.items()}
     grid = [{"C": 1.0, "ratio_power": power} for power in (0.0, 0.5, 1.0)]
