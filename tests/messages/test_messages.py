@@ -9,6 +9,7 @@ from sklearn.svm import SVR
 
 from fedcsa.errors import MessageError
 from fedcsa.messages.codec import decode, encode
+from fedcsa.messages.fields import wire_field
 from fedcsa.messages.messages import MESSAGES, REASONS, ModelRequest, Refusal
 from fedcsa.messages.policy import LedgerEntry, entries_of
 from fedcsa.models.description import thaw
@@ -759,3 +760,14 @@ def test_a_damaged_field_is_a_message_error_or_survives_its_bytes(messages, name
                 continue
             assert decode(encode(changed)) == changed
         assert refused
+
+
+def test_a_message_derived_from_another_has_its_fields_too():
+    @dataclasses.dataclass(frozen=True, eq=False, repr=False)
+    class Longer(ModelRequest):
+        name = "longer"
+        reason: str = wire_field("text", str)
+
+    assert list(Longer.kinds.items()) == [*ModelRequest.kinds.items(), ("reason", "text")]
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        Longer.kinds["candidate"] = "text"
