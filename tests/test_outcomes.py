@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
 from fedcsa import DataError, FedCSA, ParameterError, Update, outcomes
 from fedcsa.core.strata import design_weights
@@ -21,7 +23,10 @@ from fedcsa.outcomes import (
     id_keys,
     pick_rows,
 )
-from fedcsa.update import UpdateLook
+from fedcsa.target.own_outcomes import Labelled, OwnOutcomes
+from fedcsa.target.per_patient import IntervalCheck, check_of
+from fedcsa.target.with_outcomes import correction_of, line_prior
+from fedcsa.update import UpdateLook, labelled_rows, with_intervals
 
 PLANTED = 424242.125
 
@@ -396,6 +401,146 @@ def test_a_frame_is_matched_by_name(cheap):
     model.update(frame[["bmi", "age"]].head(30), pd.Series(Y[:30]))
     assert cheap.X.tolist() == X[:30].tolist()
     assert cheap.y.tolist() == Y[:30].tolist()
+
+
+# Intervals per patient -----------------------------------------------------------------------
+
+
+def noisy(rows, times, seed=5):
+    """Patients whose outcomes vary so many times as much."""
+    rng = np.random.default_rng(seed)
+    seen = rng.normal(0.2, 1.0, (rows, 2))
+    return seen, seen.sum(axis=1) + times * rng.normal(size=rows)
+
+
+def held_for(fedcsa, level=0.9, times=3.0):
+    seen, y = noisy(4000, times, seed=6)
+    lower, upper = fedcsa.predict_interval(seen, level).T
+    return np.mean((lower <= y) & (y <= upper))
+
+
+def test_outcomes_that_contradict_the_intervals_are_a_finding_and_widen_them():
+    fedcsa = fit()
+    assert held_for(fedcsa) < 0.55
+    found = fedcsa.update(*noisy(60, 3.0))
+    assert held_for(fedcsa) > 0.84
+    assert held_for(fedcsa, 0.8) > 0.74
+    (check,) = found.intervals
+    assert (check.n_rows, check.contradicted) == (60, True)
+    assert check.inside < 40
+    (told,) = (item for item in fedcsa.findings_ if item.code == "intervals-narrow")
+    assert told.evidence == {
+        "inside": check.inside, "of": 60, "promised": 0.9, "times as wide": np.exp(check.wider),
+    }  # fmt: skip
+    assert told.severity == "warning"
+
+
+def test_intervals_that_outcomes_do_not_contradict_keep_their_bits():
+    fedcsa = fit()
+    before = fedcsa.adaptation_
+    found = fedcsa.update(*noisy(60, 1.0))
+    assert "intervals-narrow" not in {item.code for item in found.findings}
+    (check,) = found.intervals
+    assert (check.n_rows, check.contradicted, check.wider) == (60, False, 0.0)
+    for level in (0.5, 0.9):
+        after = fedcsa.adaptation_.limits(level)
+        np.testing.assert_array_equal(after.values, before.limits(level).values)
+
+
+def test_every_outcome_is_held_against_an_interval_that_has_not_seen_it(monkeypatch):
+    fedcsa, (seen, y) = fit(), noisy(12, 6.0)
+    asked = []
+    monkeypatch.setattr(
+        outcomes, "with_intervals", lambda *a, **k: asked.append(a) or with_intervals(*a, **k)
+    )
+    (check,) = fedcsa.update(seen, y).intervals
+    answer, rows = asked[0][1:]
+    prior, z = line_prior(OwnOutcomes(answer, rows)), answer.standardised(seen)
+    unseen = rows.output.copy()
+    for k in range(12):  # the 11th and 12th row share the folds of the first two
+        rest = np.arange(12) % 10 != k % 10
+        weights = np.full(rest.sum(), 1.0 / rest.sum())
+        others = Labelled(seen[rest], y[rest], rows.output[rest], weights)
+        unseen[k] = correction_of(answer, others, prior).corrected(rows.output, z)[k]
+    beyond = answer.patient_limits.beyond(unseen, z, y)
+    expected = check_of(None, beyond, np.ones(12), 0.9, 0.01, widen=True)
+    assert check.wider == pytest.approx(expected.wider)
+    assert (check.inside, check.contradicted) == (expected.inside, True)
+
+
+def test_a_second_update_begins_with_the_sources_intervals():
+    fedcsa, (seen, y) = fit(), noisy(60, 3.0)
+    fedcsa.update(seen[:30], y[:30])
+    twice, once = fedcsa.update(seen, y), fit().update(seen, y)
+    assert twice.intervals == once.intervals
+    anew = fedcsa.update(*noisy(60, 1.0), anew=True)
+    assert anew.intervals[0].wider == 0.0
+    assert held_for(fedcsa, times=1.0) < 0.95
+
+
+def test_outcomes_that_may_be_slips_widen_nothing(answer):
+    for rows, slip in ((2, 8.0), (30, -999.0)):
+        y = answer.output(X[:rows])
+        y[: max(rows // 3, 2)] += slip
+        last = bring_in(answer, X[:rows], y).last
+        assert last.correction is None
+        assert last.intervals[0].contradicted
+        assert last.intervals[0].wider == 0.0
+        assert "intervals-narrow" in {item.code for item in last.findings}
+
+
+def test_the_sets_of_every_class_are_held_against_its_own_outcomes():
+    def ill(rows, seed, sign=1.0):
+        rng = np.random.default_rng(seed)
+        seen = rng.normal(0.2, 1.0, (rows, 2))
+        return seen, np.where(rng.random(rows) < expit(sign * 2 * seen.sum(axis=1)), "ill", "well")
+
+    sources = {name: ill(200, seed) for seed, name in enumerate("abcd")}
+    fedcsa = FedCSA(LogisticRegression(), loss="brier", random_state=0).fit(sources, ill(90, 7)[0])
+    same = fedcsa.update(*ill(60, 8)).intervals
+    assert [check.of_class for check in same] == ["ill", "well"]
+    assert sum(check.n_rows for check in same) == 60
+    assert not any(check.contradicted for check in same)
+    # The answer without a correction, which would turn the predictions round.
+    answer, (seen, y) = replace(fedcsa.adaptation_, correction=None), ill(60, 9, -1.0)
+    turned = with_intervals(
+        replace(fedcsa.update_, correction=None, findings=()), answer,
+        labelled_rows(answer, seen, y, None, None), coefficients=True, widen=True,
+    )  # fmt: skip
+    assert [check.n_rows for check in turned.intervals] == [(y == c).sum() for c in ("ill", "well")]
+    assert all(check.contradicted and check.wider > 0.0 for check in turned.intervals)
+    told = [(item.code, item.evidence["class"]) for item in turned.findings]
+    assert told == [("intervals-narrow", "ill"), ("intervals-narrow", "well")]
+    assert [item.evidence["log-odds wider"] for item in turned.findings] == [
+        check.wider for check in turned.intervals
+    ]
+    fresh, later = ill(3000, 10, -1.0)
+    wide = replace(answer, intervals=turned.intervals)
+    column = (later == "well").astype(int)
+    for each, bounds in ((answer, (0.2, 0.8)), (wide, (0.82, 1.0))):
+        held = each.predict_set(fresh)[np.arange(3000), column]
+        assert all(bounds[0] < held[column == c].mean() <= bounds[1] for c in (0, 1))
+    # 18 of 25 have a chance of 0.95 %: that contradicts one interval, but neither of two classes.
+    inside = answer.predict_set(fresh)[:, 0]
+    some = np.concatenate([np.flatnonzero(inside)[:18], np.flatnonzero(~inside)[:7]])
+    rows = labelled_rows(answer, fresh[some], np.full(25, "ill"), None, None)
+    last = replace(fedcsa.update_, correction=None)
+    check, _ = with_intervals(last, answer, rows, coefficients=True, widen=True).intervals
+    assert check == IntervalCheck("ill", 25, 18, False, 0.0)
+
+
+def test_a_loss_of_your_own_has_its_intervals_checked():
+    def far(y, predicted):
+        return np.abs(y - predicted) ** 1.5
+
+    fedcsa = fit(loss=far)
+    assert fedcsa.update(*noisy(40, 3.0)).intervals[0].contradicted
+
+
+def test_a_study_without_intervals_has_none_checked(answer):
+    nobody = replace(answer, examinations={}, concluded=None)
+    last = bring_in(nobody, *noisy(30, 3.0)).last
+    assert last.intervals == ()
 
 
 def test_a_saved_update_comes_back_and_is_shown(tmp_path, monkeypatch):

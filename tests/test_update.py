@@ -15,6 +15,7 @@ from fedcsa import DataError, FedCSA, ModelError
 from fedcsa.core.realised import mean_interval
 from fedcsa.findings import Finding
 from fedcsa.models.correction import Correction
+from fedcsa.target.per_patient import IntervalCheck
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.target.with_outcomes import ONE_NUMBER
 from fedcsa.update import Update, UpdateLook, _what_changed, expected_interval, update
@@ -226,7 +227,10 @@ def leaves(node, path=()):
 
 @pytest.mark.parametrize("bad", ["x", 10**400, [1.0], {"x": 1.0}])
 def test_of_an_edited_update_every_type_is_checked(make, bad):
-    found = make.updated(findings=(Finding("few-outcomes", evidence={"outcomes": 3.0}),))
+    found = make.updated(
+        findings=(Finding("few-outcomes", evidence={"outcomes": 3.0}),),
+        intervals=(IntervalCheck(None, 30, 12, True, 0.5),),
+    )
     content = json.loads(json.dumps(found.to_json()))
     assert Update.from_json(content) == found
     free = {"kept", "conclusion", "evidence", "coefficients"}  # told again, or any content will do

@@ -295,7 +295,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         more: dict[str, Any] = {"keys": keys, "history": self.history_, "anew": anew, "loss": loss}
         self.history_ = bring_in(self.adaptation_, rows, np.atleast_1d(y), **more)
         last = cast(Update, self.history_.last)
-        self.adaptation_ = self.adaptation_.with_correction(last.correction)
+        self.adaptation_ = self.adaptation_.with_correction(last.correction, last.intervals)
         return last
 
     def save(self, folder: str | Path) -> Path:

@@ -132,6 +132,11 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
         "the risk at the target lies above the promised interval, repeated looks allowed for",
         "use the corrected model, and ask what changed: patients, devices, or treatment",
     ),
+    "intervals-narrow": (
+        "warning",
+        "fewer outcomes lie in their intervals per patient, or in their sets, than was promised",
+        "do not rely on the sources' ones; the evidence says how much wider they are from now on",
+    ),
     "outcomes-same": (
         "warning",
         "all outcomes that came are the same",

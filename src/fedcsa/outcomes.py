@@ -28,7 +28,14 @@ from fedcsa.findings import Finding
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
 from fedcsa.target.risk_units import in_units
-from fedcsa.update import Update, expected_interval, output_before, update
+from fedcsa.update import (
+    Update,
+    expected_interval,
+    labelled_rows,
+    output_before,
+    update,
+    with_intervals,
+)
 
 #: Letters of a digest: of a million ids, two share one with chance 1 in 30 million.
 DIGEST_LETTERS = 16
@@ -351,9 +358,12 @@ def bring_in(
         predicted=predicted,
     )
     far = any(finding.code == "outcomes-far" for finding in findings)
-    if found.correction is not None and (far or len(y) < FEWEST_TO_CORRECT):
+    slips = far or len(y) < FEWEST_TO_CORRECT
+    if found.correction is not None and slips:
         why = FAR_OUTCOMES if far else TOO_FEW_TO_CORRECT
         found = replace(found, correction=None, gain=None, expected_gain=None, why_same_model=why)
+    rows = labelled_rows(adaptation, X, y, weights, predicted)
+    found = with_intervals(found, adaptation, rows, coefficients=predicted is None, widen=not slips)
     seen = {} if names is None else {
         name: history.digest(name, value) for name, value in zip(names, y.tolist(), strict=True)
     }  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix, as_outcome
 from fedcsa.core.few_outcomes import TOO_UNLIKE, Alone, pooled_variance
@@ -27,6 +27,7 @@ from fedcsa.models.correction import Correction
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.judge_given import check_target_has, predictions_of
 from fedcsa.target.own_outcomes import LEAST_RISK, Labelled, OwnOutcomes
+from fedcsa.target.per_patient import CONTRADICTED, PATIENT_LEVEL, IntervalCheck, check_of
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.target.with_outcomes import (
     MANY_CLASSES,
@@ -41,6 +42,7 @@ from fedcsa.target.with_outcomes import (
     measure_updates,
     risk_alone,
     risk_update,
+    unseen_output,
     verdict_after,
     with_ends,
 )
@@ -129,6 +131,9 @@ class Update:
     findings : tuple of Finding
     path : tuple of UpdateLook
         One per look, each as it was then; the last is this one.
+    intervals : tuple of IntervalCheck
+        Whether outcomes lay in their intervals per patient: one, or one a class; empty if there
+        are no such intervals.
     """
 
     n_rows: int
@@ -147,6 +152,7 @@ class Update:
     changed: str
     findings: tuple[Finding, ...] = ()
     path: tuple[UpdateLook, ...] = field(default=())
+    intervals: tuple[IntervalCheck, ...] = ()
 
     @property
     def risk(self) -> MeasureUpdate:
@@ -187,6 +193,7 @@ class Update:
         values: dict[str, Any] = {
             "measures": tuple(record_of(MeasureUpdate, item) for item in content["measures"]),
             "path": tuple(record_of(UpdateLook, item) for item in content["path"]),
+            "intervals": tuple(record_of(IntervalCheck, item) for item in content["intervals"]),
             "findings": tuple(_finding(item) for item in content["findings"]),
             "before": _verdict(content["before"]),
             "verdict": _verdict(content["verdict"]),
@@ -297,6 +304,60 @@ def _corrected(
     correction = correction_of(adaptation, rows, made, coefficients=coefficients)
     gain = gain_of(adaptation, rows, made, own.loss, coefficients=coefficients)
     return correction, "", gain, expected_gain(own, correction, risk.after[0])
+
+
+def with_intervals(
+    found: Update, adaptation: Adaptation, rows: Labelled, *, coefficients: bool, widen: bool
+) -> Update:
+    """The update with the intervals per patient held against the same outcomes.
+
+    These corrected the model, too. So every row is predicted by a correction that has not seen it.
+
+    Parameters
+    ----------
+    found : Update
+        Whose correction predicts from now on.
+    adaptation : Adaptation
+    rows : Labelled
+    coefficients : bool
+        Whether the model's coefficients could change.
+    widen : bool
+        Whether outcomes may widen intervals that they contradict.
+    """
+    limits, output = adaptation.patient_limits, rows.output
+    if limits is None:
+        return found
+    if found.correction is not None:
+        prior = line_prior(OwnOutcomes(adaptation, rows))
+        assert prior is not None  # noqa: S101 - there is a correction
+        unseen = unseen_output(adaptation, rows, prior, coefficients=coefficients)
+        if unseen is None:
+            return found
+        output = unseen
+    beyond = limits.beyond(output, adaptation.standardised(rows.X), rows.y)
+    classes, everybody = adaptation.plan.classes, np.ones(len(beyond), np.bool_)
+    # A set promises something to the patients of every class.
+    parts: Mapping[str | None, NDArray[np.bool_]] = (
+        {str(c): rows.y == k for k, c in enumerate(classes)} if classes else {None: everybody}
+    )
+    chance = CONTRADICTED / len(parts)
+    checks = tuple(
+        check_of(c, beyond[here], rows.weights[here], limits.level, chance, widen=widen)
+        for c, here in parts.items()
+    )
+    narrow = tuple(_narrow(check) for check in checks if check.contradicted)
+    return replace(found, intervals=checks, findings=(*found.findings, *narrow))
+
+
+def _narrow(check: IntervalCheck) -> Finding:
+    """That outcomes contradict the intervals per patient."""
+    told: dict[str, float | str] = {} if check.of_class is None else {"class": check.of_class}
+    told |= {"inside": float(check.inside), "of": float(check.n_rows), "promised": PATIENT_LEVEL}
+    if check.of_class is None:
+        return Finding(
+            "intervals-narrow", evidence=told | {"times as wide": float(np.exp(check.wider))}
+        )
+    return Finding("intervals-narrow", evidence=told | {"log-odds wider": check.wider})
 
 
 def expected_interval(adaptation: Adaptation, n_rows: float, last: Update | None = None) -> Three:

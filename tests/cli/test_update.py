@@ -11,6 +11,8 @@ import pytest
 from fedcsa import load_result
 from fedcsa.answer.store import HISTORY, load_history, load_ledgers
 from fedcsa.answer.updated import update_sentence
+from fedcsa.answer.view import view_of
+from fedcsa.findings import CATALOGUE
 
 
 def strict(text):
@@ -238,6 +240,73 @@ def test_another_rule_breaks_the_promise(study_folder, invoke):
     assert "worse than promised" in result.stdout
     html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
     assert "Do not use it</h2>" in html or "Use it with care</h2>" in html
+
+
+@pytest.fixture
+def noisy(folder, invoke):
+    """A result whose target's outcomes vary far more than those of the sources."""
+    rng, rows = np.random.default_rng(0), read(drawn(folder, invoke, 30))
+    for row in rows:
+        row["outcome"] = float(row["age"]) + float(row["bmi"]) + 6.0 * rng.normal()
+    write(folder / "noisy.csv", rows)
+    return folder
+
+
+def test_intervals_that_outcomes_contradict_are_told_wherever_they_are_used(noisy, invoke):
+    result, new = noisy / "result", noisy / "new.csv"
+    before = invoke("predict", result, new, "--interval", "0.9")
+    assert before.stderr == ""
+    told = invoke("update", result, noisy / "noisy.csv", "--json")
+    content = strict(told.stdout)
+    (check,) = content["intervals"]
+    assert (check["n_rows"], check["contradicted"]) == (30, True)
+    (found,) = (item for item in content["findings"] if item["code"] == "intervals-narrow")
+    facts = f"inside {check['inside']}, of 30, promised 0.9, times as wide"
+    assert found["evidence"]["times as wide"] == pytest.approx(np.exp(check["wider"]))
+    shown = " ".join(invoke("update", result, noisy / "noisy.csv").stdout.split())
+    html = " ".join(unescape((result / "report.html").read_text(encoding="utf-8")).split())
+    for text in (shown, html):
+        assert "intervals-narrow" in text
+        assert facts in text
+        for said in CATALOGUE["intervals-narrow"][1:]:
+            assert said[1:] in text  # its first letter may be a capital one
+    for options in ((), ("--json",)):
+        after = invoke("predict", result, new, "--interval", "0.9", *options)
+        warned = " ".join(after.stderr.split())
+        assert "warning: intervals-narrow" in warned
+        assert facts in warned
+    assert "intervals-narrow" not in invoke("predict", result, new).stderr
+    width = [
+        np.mean([float(row["upper"]) - float(row["lower"]) for row in csv.DictReader(lines)])
+        for lines in (
+            before.stdout.splitlines(),
+            invoke("predict", result, new, "--interval", "0.9").stdout.splitlines(),
+        )
+    ]
+    assert width[1] / width[0] == pytest.approx(found["evidence"]["times as wide"])
+    sources = view_of(load_result(result)).half_widths
+    np.testing.assert_allclose(
+        view_of(result).half_widths, np.exp(check["wider"]) * np.array(sources)
+    )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"inside": 31}, {"wider": -1.0}, {"wider": 1e9}, {"wider": None}, {"of_class": "ill"},
+        {"contradicted": False}, {"contradicted": 1}, {"n_rows": 30.5}, {"inside": "many"}, None,
+    ],
+)  # fmt: skip
+def test_damaged_checks_of_intervals_are_named(noisy, invoke, damage):
+    invoke("update", noisy / "result", noisy / "noisy.csv", "-q")
+    path = noisy / "result" / HISTORY
+    told = json.loads(path.read_text(encoding="utf-8"))
+    checks = told["update"]["intervals"]
+    checks[:] = [checks[0], checks[0]] if damage is None else [checks[0] | damage]
+    path.write_text(json.dumps(told), encoding="utf-8")
+    result = invoke("predict", noisy / "result", noisy / "new.csv", "--interval", "0.9")
+    assert result.exit_code == 3
+    assert "damaged: updates.json was changed" in result.stderr
 
 
 def test_a_method_of_the_paper_has_no_promise_to_keep(finished, tmp_path, invoke):

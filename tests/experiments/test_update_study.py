@@ -6,7 +6,7 @@ from lib.common import RESULTS, ROOT
 from lib.page import Results
 from lib.update_families import FAMILIES, RULE, site, world
 from lib.update_tables import bars_of, often_table, simulated_table, stroke_table
-from update import simulated_outcomes, write_few_outcomes
+from update import interval_outcomes, simulated_outcomes, write_few_outcomes
 
 
 def test_a_family_is_the_rule_it_says():
@@ -72,7 +72,22 @@ def test_every_bar_can_be_met_and_missed():
     assert not any(bar[3] for bar in bad)
 
 
-def test_the_page_is_what_the_results_say():
-    page = (ROOT / "docs" / "few-outcomes.md").read_text(encoding="utf-8")
-    for name, block in write_few_outcomes.BLOCKS.items():
-        assert block(Results(RESULTS)) in page, name
+@pytest.mark.parametrize(
+    ("page", "blocks"),
+    [
+        ("few-outcomes.md", write_few_outcomes.BLOCKS),
+        ("per-patient.md", interval_outcomes.BLOCKS),
+    ],
+)
+def test_the_page_is_what_the_results_say(page, blocks):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for name, block in blocks.items():
+        assert block(Results(RESULTS)) in text, name
+
+
+def test_three_times_the_noise_widens_intervals_of_numbers():
+    [found] = interval_outcomes.run_one(("numbers", "one rule", "noise 3 times as large", 0, (25,)))
+    [row] = interval_outcomes.summary([found, {**found, "refused": 1}])
+    assert (row["studies"], row["refused"], row["finding"]) == (1, 1, 1.0)
+    assert row["before"] < 0.6 < 0.8 < row["now"]
+    assert row["times"] > 2.0

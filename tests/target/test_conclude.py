@@ -452,7 +452,7 @@ ELSEWHERE = {
     "backtest-failed", "backtest-untested", "promise-broken", "ranks-backwards",
     "unlike-sources", "outcomes-worse", "outcomes-same", "few-outcomes",
     "outcomes-selective", "answers-missing", "beyond-list", "outcome-unit",
-    "outcomes-far",
+    "outcomes-far", "intervals-narrow",
 }  # fmt: skip
 
 

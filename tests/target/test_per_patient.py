@@ -6,12 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 from fedcsa import FedCSA
 from fedcsa.core.conformal import distance_band
 from fedcsa.errors import ModelError, ParameterError
-from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance
+from fedcsa.target.per_patient import (
+    MOST_WIDER,
+    PATIENT_LEVEL,
+    IntervalCheck,
+    Limits,
+    check_of,
+    coverage_by_distance,
+)
 
 
 def _site(rng, n, mean, *, classes, noise=1.0):
@@ -158,3 +166,82 @@ def test_the_default_level_is_nine_in_ten(numbers):
     fedcsa, X, _ = numbers
     assert PATIENT_LEVEL == 0.9
     np.testing.assert_array_equal(fedcsa.predict_interval(X), fedcsa.predict_interval(X, 0.9))
+
+
+# Held against outcomes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 10, 25, 60])
+def test_outcomes_contradict_as_an_exact_binomial_says(n_rows):
+    for inside in range(n_rows + 1):
+        beyond = np.where(np.arange(n_rows) < inside, 0.0, 1.0)
+        found = check_of(None, beyond, np.ones(n_rows), 0.9, 0.01, widen=False)
+        assert found.contradicted == (binom.cdf(inside, n_rows, 0.9) < 0.01)
+        assert (found.n_rows, found.inside, found.wider) == (n_rows, inside, 0.0)
+
+
+@pytest.mark.parametrize(("n_rows", "rank"), [(8, 8), (9, 9), (10, 10), (25, 24), (60, 55)])
+def test_limits_grow_to_the_split_conformal_rank_of_the_outcomes(n_rows, rank):
+    beyond = np.random.default_rng(0).permutation(np.arange(1.0, n_rows + 1.0)) / 10.0
+    found = check_of("ill", beyond, np.full(n_rows, 3.0), 0.9, 0.01, widen=True)
+    assert found == IntervalCheck("ill", n_rows, 0, True, rank / 10.0)
+
+
+def test_rows_of_more_weight_count_for_more_in_how_far_limits_grow():
+    beyond, weights = np.arange(1.0, 31.0) / 10.0, np.ones(30)
+    assert check_of(None, beyond, weights, 0.8, 0.01, widen=True).wider == 2.5
+    weights[:10] = 2.0
+    assert check_of(None, beyond, weights, 0.8, 0.01, widen=True).wider == 2.4
+
+
+def test_limits_that_outcomes_do_not_contradict_stay_as_they_are():
+    beyond = np.where(np.arange(25) < 19, 0.0, 5.0)
+    found = check_of(None, beyond, np.ones(25), 0.9, 0.01, widen=True)
+    assert found == IntervalCheck(None, 25, 19, False, 0.0)
+    limits = Limits(0.9, np.ones(4), classes=False)
+    assert limits.widened([found]) is limits
+    assert limits.widened([]) is limits
+
+
+def test_half_widths_grow_by_a_factor_and_limits_of_classes_by_log_odds():
+    half = Limits(0.9, np.array([1.0, 2.0, 3.0, np.inf]), classes=False)
+    wide = half.widened([IntervalCheck(None, 10, 2, True, np.log(3.0))])
+    np.testing.assert_allclose(wide.values, [3.0, 6.0, 9.0, np.inf])
+    sets = Limits(0.9, np.array([0.5, 2.0, 9.0]), classes=True)
+    told = [IntervalCheck(c, 10, 2, x > 0, x) for c, x in zip("abc", (0.25, 0.0, 1.0), strict=True)]
+    np.testing.assert_allclose(sets.widened(told).values, [0.75, 2.0, np.inf])
+
+
+def test_widened_limits_hold_the_outcomes_up_to_the_rank(numbers, classes):
+    for fedcsa, X, y in (numbers, classes):
+        adaptation, X = fedcsa.adaptation_, X[:100]
+        y = 1 - y[:100] if adaptation.plan.classes else 4.0 * y[:100]
+        limits, z = adaptation.patient_limits, adaptation.standardised(X)
+        output = adaptation.output(X)
+        far = limits.beyond(output, z, y)
+        np.testing.assert_array_equal(far == 0.0, limits.holds(output, z, y))
+        parts = [y == k for k in (0, 1)] if limits.classes else [np.isfinite(y)]
+        told = [check_of("", far[p], np.ones(p.sum()), 0.9, 0.01, widen=True) for p in parts]
+        assert all(check.contradicted for check in told)
+        nudged = [replace(check, wider=check.wider * (1 + 1e-12)) for check in told]
+        held = limits.widened(nudged).holds(output, z, y)
+        for here in parts:
+            assert held[here].sum() >= np.ceil(0.9 * (here.sum() + 1))
+
+
+def test_an_impossible_outcome_puts_its_class_into_every_set():
+    limits = Limits(0.9, np.array([0.5, 2.0]), classes=True)
+    far = limits.beyond(np.array([[0.0, 1.0]] * 12), np.zeros((12, 1)), np.zeros(12))
+    np.testing.assert_array_equal(far, MOST_WIDER)
+    found = check_of("a", far, np.ones(12), 0.9, 0.01, widen=True)
+    wide = limits.widened([found, IntervalCheck("b", 0, 0, False, 0.0)])
+    np.testing.assert_array_equal(wide.values, [np.inf, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("inside", "contradicted", "wider"),
+    [(11, True, 0.5), (2, True, -0.1), (2, True, MOST_WIDER + 1), (2, True, np.nan), (9, False, 1)],
+)
+def test_a_check_that_cannot_be_is_refused(inside, contradicted, wider):
+    with pytest.raises(ValueError, match=r"^$"):
+        IntervalCheck(None, 10, inside, contradicted, wider)

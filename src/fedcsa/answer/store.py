@@ -56,7 +56,7 @@ from fedcsa.update import Update
 #: Of the file. Another one is refused: its numbers mean something else.
 FORMAT = 3
 #: What outcomes have changed since, and its format.
-HISTORY, HISTORY_FORMAT = "updates.json", 1
+HISTORY, HISTORY_FORMAT = "updates.json", 2
 #: Where a run keeps the answers of a search so far; a result that is whole removes it.
 ROUNDS_FOLDER = "rounds"
 #: What a report writes beside its page; a new result removes it.
@@ -166,6 +166,7 @@ def load_result(folder: str | Path) -> Adaptation:
         models=models,
         ledgers=load_ledgers(folder),
         correction=None if last is None else last.correction,
+        intervals=() if last is None else last.intervals,
     )
 
 
@@ -205,7 +206,12 @@ def _is_of(update: Update, adaptation: Adaptation) -> bool:
     """
     moved = () if update.correction is None else update.correction.coefficients
     names = {item.name for item in update.measures[1:]}
-    return len(moved) in (0, len(adaptation.plan.features)) and names <= set(WORDS)
+    classes: list[str | None] = [str(label) for label in adaptation.plan.classes]
+    return (
+        len(moved) in (0, len(adaptation.plan.features))
+        and names <= set(WORDS)
+        and [check.of_class for check in update.intervals] in ([], classes or [None])
+    )
 
 
 def save_history(history: History, folder: str | Path, adaptation: Adaptation) -> Path:

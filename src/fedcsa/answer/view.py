@@ -461,7 +461,15 @@ def _updated(view: View, update: Update | None) -> View:
         return view
     verdict, findings = update.verdict, (*update.findings, *view.findings)
     legs = verdict.legs or view.legs
-    return replace(view, update=update, why=verdict.sentence, legs=legs, findings=findings)
+    times = math.exp(update.intervals[0].wider) if view.half_widths and update.intervals else 1.0
+    return replace(
+        view,
+        update=update,
+        why=verdict.sentence,
+        legs=legs,
+        findings=findings,
+        half_widths=tuple(times * half for half in view.half_widths),
+    )
 
 
 def _loss(a: Adaptation) -> Iterator[MeasurePromise]:

@@ -61,8 +61,8 @@ def predict(
     a column of probabilities per class.
     With --interval 0.9, nine of ten outcomes lie between 'lower' and 'upper', and nine of ten
     patients of every class have 'possible=CLASS' true. An end is empty if too few rows of the
-    sources stand behind it. A warning says so if the verdict is not to use the model, or if rows
-    lie far outside what the study saw.
+    sources stand behind it. A warning says so if the verdict is not to use the model, if outcomes
+    contradicted the intervals at an update, or if rows lie far outside what the study saw.
 
     Examples
     --------
@@ -91,6 +91,9 @@ def predict(
     verdict = adaptation.verdict if last is None else last.verdict
     if verdict.advice == "no":
         warn(f"The verdict on this model is 'do not use it': {verdict.sentence}.")
+    for finding in last.findings if last is not None and interval is not None else ():
+        if finding.code == "intervals-narrow":
+            warn(f"{finding}.")
     for feature, n_rows in far.most_common(MOST_WARNED):
         warn(
             f"{feature!r} lies more than {FAR_SDS:g} sds from the target's mean in "

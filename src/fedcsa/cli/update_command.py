@@ -53,9 +53,10 @@ def update(
     updates.json and the report into the folder, and nothing leaves this machine. Every update
     takes all outcomes so far. Rows of a list that fedcsa followup drew keep its weights; other
     rows are compared with the target's Table 1, and weighted if they differ. From then on,
-    fedcsa predict uses the corrected model. Exit code 7 if the promise was broken: the risk on
-    the outcomes lies outside the promised interval, its own sampling error allowed for; 6 if
-    the verdict is now not to use the model.
+    fedcsa predict uses the corrected model, and wider intervals per patient if too few outcomes
+    lie in theirs. Exit code 7 if the promise was broken: the risk on the outcomes lies outside
+    the promised interval, its own sampling error allowed for; 6 if the verdict is now not to use
+    the model.
 
     Examples
     --------

@@ -36,7 +36,13 @@ from fedcsa.models.given import Formula
 from fedcsa.models.linear_format import LinearModel, Lines
 from fedcsa.target.conclude import findings_of
 from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
-from fedcsa.target.per_patient import PATIENT_LEVEL, Limits, coverage_by_distance, limits_of
+from fedcsa.target.per_patient import (
+    PATIENT_LEVEL,
+    IntervalCheck,
+    Limits,
+    coverage_by_distance,
+    limits_of,
+)
 from fedcsa.target.promised_curves import (
     calibration_curves,
     decision_curve,
@@ -159,6 +165,8 @@ class Adaptation:
     correction : Correction or None
         What outcomes at the target changed in the model, see `fedcsa.update`. The promise and all
         measures are of the model without it.
+    intervals : tuple of IntervalCheck
+        What outcomes at the target changed in the intervals per patient.
     described : Columns or None
         How the tables of the study are described.
     by_name : bool
@@ -182,6 +190,7 @@ class Adaptation:
     ledgers: Mapping[str, tuple[LedgerEntry, ...]] = field(default_factory=dict, repr=False)
     stopped: Stopped | None = None
     correction: Correction | None = None
+    intervals: tuple[IntervalCheck, ...] = ()
     described: Columns | None = field(default=None, repr=False)
     by_name: bool = field(default=False, repr=False)
 
@@ -336,10 +345,18 @@ class Adaptation:
         concluded = Concluded(self.promise, findings + backtest.findings)
         return replace(self, backtest=backtest, concluded=concluded)
 
-    def with_correction(self, correction: Correction | None) -> Adaptation:
-        """The same answer with predictions corrected; what was concluded of it stands."""
+    def with_correction(
+        self, correction: Correction | None, intervals: tuple[IntervalCheck, ...] = ()
+    ) -> Adaptation:
+        """The same answer with predictions corrected; what was concluded of it stands.
+
+        Parameters
+        ----------
+        correction : Correction or None
+        intervals : tuple of IntervalCheck
+        """
         concluded = Concluded(self.promise, self.findings)
-        return replace(self, correction=correction, concluded=concluded)
+        return replace(self, correction=correction, intervals=intervals, concluded=concluded)
 
     @cached_property
     def columns(self) -> Columns | None:
@@ -459,7 +476,10 @@ class Adaptation:
 
     @cached_property
     def patient_limits(self) -> Limits | None:
-        """How far outcomes lie from predictions for 90 % of patients; None if nobody examined."""
+        """How far outcomes lie from predictions for 90 % of patients, as the sources told it.
+
+        None if nobody examined.
+        """
         return self._limits(PATIENT_LEVEL)
 
     @property
@@ -541,4 +561,4 @@ class Adaptation:
                 "No source that resembles the target told how far outcomes lie from predictions, "
                 "so there is no interval per patient. The findings say why."
             )
-        return found
+        return found.widened(self.intervals)

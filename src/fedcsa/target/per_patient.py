@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array, logit
-from fedcsa.core.conformal import BANDS, class_limit, distance_band, half_widths
-from fedcsa.core.scores import ScoreDesign, told_by
+from fedcsa.core.arrays import Array, bdtrc, logit
+from fedcsa.core.conformal import BANDS, class_limit, distance_band, half_widths, split_limit
+from fedcsa.core.scores import FAR_END, ScoreDesign, told_by
 from fedcsa.messages.messages import ExaminationReport, RiskReport
 from fedcsa.target.estimate import worth
 
 #: What part of patients their interval or set holds for, unless another is asked for: usual where
 #: one patient is meant, not a study.
 PATIENT_LEVEL = 0.9
+#: Outcomes contradict intervals if so few inside are less probable than this where the intervals
+#: hold: at five looks together, one such site in twenty is called contradicted at most.
+CONTRADICTED = 0.01
+#: Limits grow by no more: an interval e⁵⁰ times as wide, and log-odds of 50, exclude nothing.
+MOST_WIDER = 50.0
+
+
+@dataclass(frozen=True)
+class IntervalCheck:
+    """How many outcomes of the target lay in their interval or set, and what follows.
+
+    Attributes
+    ----------
+    of_class : str or None
+        Of the outcomes of this class; None for numbers.
+    n_rows, inside : int
+        These outcomes, and those of them in an interval for `PATIENT_LEVEL` of patients.
+    contradicted : bool
+        Whether so few are inside by chance with a probability below `CONTRADICTED`, divided by
+        the number of classes.
+    wider : float
+        Added to the logarithm of half widths, or to the limit of the class; 0 leaves them.
+    """
+
+    of_class: str | None
+    n_rows: int
+    inside: int
+    contradicted: bool
+    wider: float
+
+    def __post_init__(self) -> None:
+        most = MOST_WIDER if self.contradicted else 0.0
+        if self.inside > self.n_rows or not 0.0 <= self.wider <= most:
+            raise ValueError
 
 
 @dataclass(frozen=True)
@@ -77,6 +111,74 @@ class Limits:
         lower, upper = self.interval(output, z).T
         inside: NDArray[np.bool_] = (lower <= y) & (y <= upper)
         return inside
+
+    def widened(self, checks: Sequence[IntervalCheck]) -> Limits:
+        """The same after outcomes at the target: wider where they contradicted, never narrower."""
+        more = np.array([check.wider for check in checks])
+        if not more.any():
+            return self
+        if not self.classes:
+            return replace(self, values=self.values * np.exp(more))
+        values = self.values + more
+        return replace(self, values=np.where(values < FAR_END, values, np.inf))
+
+    def beyond(self, output: Array, z: Array, y: Array) -> Array:
+        """How far outcomes lie outside, shape (rows,), as `IntervalCheck.wider` counts; 0 inside.
+
+        Parameters
+        ----------
+        output : array of shape (rows,) or (rows, classes)
+        z : array of shape (rows, features)
+        y : array of shape (rows,)
+            Numbers, or codes of classes.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):  # no distance, or a probability of 0
+            if self.classes:
+                code = y.astype(np.intp)
+                far = -logit(output[np.arange(len(y)), code]) - self.values[code]
+            else:
+                far = np.log(np.abs(y - output) / self.values[distance_band(z)])
+        # Rounding puts no row inside that `holds` has outside.
+        outside = np.clip(far, np.finfo(np.float64).eps, MOST_WIDER)
+        found: Array = np.where(self.holds(output, z, y), 0.0, outside)
+        return found
+
+
+def check_of(
+    of_class: str | None, beyond: Array, weights: Array, level: float, chance: float, *, widen: bool
+) -> IntervalCheck:
+    """Hold the limits of an interval, or of a class, against outcomes.
+
+    Where these contradict them, limits grow to the split conformal ones of the outcomes
+    themselves; if too few came for that level, until they hold the farthest.
+
+    Parameters
+    ----------
+    of_class : str or None
+    beyond : array of shape (rows,)
+        As `Limits.beyond` gives it, of predictions that have not seen these outcomes.
+    weights : array of shape (rows,)
+        Rows are counted without them.
+    level : float
+        Of the limits.
+    chance : float
+        Outcomes that are less probable if the limits hold contradict them.
+    widen : bool
+        Whether limits may grow.
+
+    Examples
+    --------
+    >>> far = np.array([0.0] * 5 + [0.1, 0.2, 0.3, 0.4, 0.5])
+    >>> check_of(None, far, np.ones(10), 0.9, 0.01, widen=True)
+    IntervalCheck(of_class=None, n_rows=10, inside=5, contradicted=True, wider=0.5)
+    """
+    n_rows, outside = len(beyond), int((beyond > 0.0).sum())
+    contradicted = outside > 0 and bool(bdtrc(outside - 1, n_rows, 1.0 - level) < chance)
+    wider = 0.0
+    if contradicted and widen:
+        effective = float(weights.sum() ** 2 / (weights @ weights))
+        wider = min(split_limit(beyond, weights, effective, level), float(beyond.max()))
+    return IntervalCheck(of_class, n_rows, n_rows - outside, contradicted, wider)
 
 
 def limits_of(

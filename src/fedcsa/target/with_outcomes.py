@@ -358,7 +358,29 @@ def gain_of(
     loss : function or None
         The study's own, if it is none of ours.
     """
-    function, n = loss or loss_named(adaptation.plan.loss), len(rows.y)
+    function = loss or loss_named(adaptation.plan.loss)
+    output = unseen_output(adaptation, rows, prior, coefficients=coefficients)
+    if output is None:
+        return None
+    before, after = (
+        float(rows.weights @ row_losses(function, each, rows.y)) for each in (rows.output, output)
+    )
+    return after / before if before > 0.0 else None
+
+
+def unseen_output(
+    adaptation: Adaptation, rows: Labelled, prior: LinePrior, *, coefficients: bool = True
+) -> Array | None:
+    """Corrected predictions of labelled rows, each by a correction that has not seen its outcome.
+
+    None if the other rows have no weight.
+
+    Parameters
+    ----------
+    adaptation, rows, prior, coefficients
+        As for `correction_of`.
+    """
+    n = len(rows.y)
     fold, z = np.arange(n) % FOLDS, adaptation.standardised(rows.X)
     output = rows.output.copy()
     for k in range(min(FOLDS, n)):
@@ -369,10 +391,7 @@ def gain_of(
         seen = Labelled(rows.X[rest], rows.y[rest], rows.output[rest], w / w.sum())
         made = correction_of(adaptation, seen, prior, coefficients=coefficients)
         output[here] = made.corrected(rows.output[here], z[here])
-    before, after = (
-        float(rows.weights @ row_losses(function, each, rows.y)) for each in (rows.output, output)
-    )
-    return after / before if before > 0.0 else None
+    return output
 
 
 # The verdict ------------------------------------------------------------------------------------
