@@ -21,7 +21,6 @@ from fedcsa.core.subgroups import unknown_levels
 from fedcsa.data.coding import Columns
 from fedcsa.data.frame_types import chosen_of_frames, in_own_order, typed_inputs
 from fedcsa.data.frames import (
-    apart,
     as_named_matrix,
     as_predictions,
     classes_for,
@@ -36,7 +35,7 @@ from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
-from fedcsa.option_rules import is_value, preset_values
+from fedcsa.option_rules import TEXT, is_value, preset_values
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
 from fedcsa.run import InProcess, Progress, run_study, with_texts
@@ -422,10 +421,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         options, site = self._settings()
         coding = self.columns if isinstance(self.columns, Columns | None) else Columns(self.columns)
-        beside: dict[str, Any] = {}
-        if judged and judged[0] is None:
-            sources, beside = apart(sources)
-        told, columns, data, frames = read_sites(sources, target, coding, features)
+        told, columns, data, frames = read_sites(
+            sources, target, coding, features, with_predictions=judged == (None,)
+        )
         preset = {} if self.preset is None else preset_values(self.preset)
         if coding is None and str(preset.get("exchange", self.exchange)) != "table":
             columns["flags"] = ()  # rows are told as they are
@@ -439,8 +437,6 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         plan = make_plan(model, candidates, options, site["losses"], self.trusted_types, **columns)
         if coding is not None:
             raise_all(unknown_levels(plan.subgroups, coding.levels))
-        for name, own in beside.items():
-            data[name] = np.column_stack([data[name][0], *own]), data[name][1]
         return _Ready(plan, site, told, data, given, coding)
 
     def _handed(
@@ -473,8 +469,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             raise must("policy", "a Policy or None", type(self.policy).__name__)
         trusted = self.trusted_types
         listed = isinstance(trusted, Collection) and getattr(trusted, "ndim", 1) > 0
-        texts = listed and all(isinstance(name, str) for name in trusted)
-        if not texts or isinstance(trusted, str):
+        if not listed or isinstance(trusted, str) or not all(map(TEXT.holds, trusted)):
             raise must("trusted_types", "a list of full names of classes", type(trusted).__name__)
         seed = np.random.default_rng() if self.random_state is None else self.random_state
         if isinstance(seed, np.random.Generator):

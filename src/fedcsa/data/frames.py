@@ -214,9 +214,7 @@ def as_named_matrix(
     names = column_names(X)
     if names is None:
         matrix = as_matrix(X, where, n_columns=None if features is None else len(features))
-        if features is None:
-            features = [f"x{index}" for index in range(matrix.shape[1])]
-        return matrix, tuple(features)
+        return matrix, tuple(features or map("x{}".format, range(matrix.shape[1])))
     require_columns(names, names, where)  # every one once
     wanted = names if features is None else tuple(features)
     missing = [repr(name) for name in wanted if name not in names]
@@ -321,6 +319,8 @@ def read_sites(
     target: tuple[Any, ...],
     coding: Columns | None,
     features: Sequence[str] | None = None,
+    *,
+    with_predictions: bool = False,
 ) -> tuple[Any, dict[str, Any], dict[str, tuple[Array, Any]], dict[str, Any]]:
     """Rows of all sites as numbers, their columns alike.
 
@@ -334,6 +334,8 @@ def read_sites(
         ones at every site are flags.
     features : sequence of str, optional
         The columns if there is no target; by default those of the first source.
+    with_predictions : bool
+        Whether sources are (X, y, predictions), which become the last column of their matrices.
 
     Returns
     -------
@@ -341,18 +343,13 @@ def read_sites(
     by name; and X of every source as it came.
     """
     if isinstance(sources, Sequence) and not isinstance(sources, str):
-        sources = {f"source-{index + 1}": pair for index, pair in enumerate(sources)}
+        sources = {f"source-{index}": site for index, site in enumerate(sources, 1)}
     if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
-        raise must("sources", "a mapping name -> (X, y) or a list of pairs", type(sources).__name__)
+        parts = "(X, y, predictions) or a list of triples"
+        parts = parts if with_predictions else "(X, y) or a list of pairs"
+        raise must("sources", f"a mapping name -> {parts}", type(sources).__name__)
     if not sources:
         raise must("sources", "at least one source", 0)
-    for name, pair in sources.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise DataError(f"Source {name!r} must be a pair (X, y). Put both in a tuple.")
-        if pair[1] is None:
-            raise DataError(
-                f"Source {name!r} must have outcomes y. A site without them can only be the target."
-            )
     told: Any = None
     matrices: list[Array] = []
     if target and isinstance(target[0], Table1):
@@ -360,18 +357,43 @@ def read_sites(
     elif target:
         told, features = as_named_matrix(target[0], "The target", None, coding)
         matrices.append(told)
-    data = {}
-    for name, (X, y) in sources.items():
-        matrix, found = as_named_matrix(X, f"Source {name!r}", features, coding, with_group=True)
+    data, frames = {}, {}
+    for name, site in sources.items():
+        frames[name], y, *own = _parts(name, site, with_predictions)
+        where = f"Source {name!r}"
+        X, found = as_named_matrix(frames[name], where, features, coding, with_group=True)
         features = found if features is None else features
-        matrices.append(matrix)
-        data[name] = matrix, y
-    frames = {name: X for name, (X, _) in sources.items()}
+        matrices.append(X)
+        data[name] = np.column_stack([X, *own]) if own else X, y
     if coding is not None:
-        own = {key: getattr(coding, key) for key in ("flags", "group", "public_sd")}
-        return told, {"features": coding.columns, **own}, data, frames
+        described = {key: getattr(coding, key) for key in ("flags", "group", "public_sd")}
+        return told, {"features": coding.columns, **described}, data, frames
     flags = told.flags if isinstance(told, Table1) else flags_of(matrices)
     return told, {"features": tuple(features or ()), "flags": flags}, data, frames
+
+
+def _parts(name: str, site: Any, with_predictions: bool) -> Sequence[Any]:
+    """What a source consists of: X and y, and its predictions as numbers where they are judged.
+
+    Parameters
+    ----------
+    name : str
+    site : tuple
+    with_predictions : bool
+    """
+    if not isinstance(site, tuple | list) or len(site) != 2 + with_predictions:
+        words = "(X, y, predictions) where no model is given. Put all three in a tuple."
+        words = words if with_predictions else "a pair (X, y). Put both in a tuple."
+        raise DataError(f"Source {name!r} must be {words}")
+    if site[1] is None:
+        raise DataError(
+            f"Source {name!r} must have outcomes y. A site without them can only be the target."
+        )
+    if not with_predictions:
+        return site
+    if len(np.shape(site[2])) != 1 or len(site[2]) != len(site[1]):
+        raise DataError(f"Source {name!r} must have one prediction for every outcome.")
+    return *site[:2], as_predictions(site[2], f"source {name!r}")
 
 
 def classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
@@ -411,27 +433,6 @@ def classes_for(model: Any, data: Mapping[str, tuple[Array, Any]]) -> tuple[Any,
         return ()
     known = np.ravel(getattr(model, "classes_", (0, 1) if without_event else ())).tolist()
     return tuple(sorted(known)) if labels <= set(known) else classes_of(data)
-
-
-def apart(sources: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Pairs (X, y) and predictions by name, out of triples."""
-    if isinstance(sources, Sequence) and not isinstance(sources, str):
-        sources = {f"source-{index + 1}": item for index, item in enumerate(sources)}
-    if not isinstance(sources, Mapping):
-        rule = "a mapping name -> (X, y, predictions) or a list of triples"
-        raise must("sources", rule, type(sources).__name__)
-    for name, item in sources.items():
-        if not isinstance(item, tuple | list) or len(item) != 3:
-            raise DataError(
-                f"Source {name!r} must be (X, y, predictions) where no model is given. Put all "
-                "three in a tuple."
-            )
-        if len(np.shape(item[2])) != 1 or len(item[2]) != len(item[1]):
-            raise DataError(f"Source {name!r} must have one prediction for every outcome.")
-    pairs = {name: tuple(item[:2]) for name, item in sources.items()}
-    return pairs, {
-        name: (as_predictions(item[2], f"source {name!r}"),) for name, item in sources.items()
-    }
 
 
 def as_predictions(values: Any, whose: str) -> Array:
