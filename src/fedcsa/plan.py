@@ -227,23 +227,24 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.preset is not None:
-            for name, value in preset_values(self.preset).items():
-                if is_value(getattr(self, name), getattr(Plan, name)):  # left out
-                    object.__setattr__(self, name, value)
-        # What was left out needs no check, and contradicts nothing.
-        given = {n: getattr(self, n) for n in OPTIONS if getattr(self, n) is not getattr(Plan, n)}
-        wrong = {name: OPTIONS[name].problem(name, value) for name, value in given.items()}
-        found = {name: problem for name, problem in wrong.items() if problem}
-        sound = OPTIONS.keys() - found.keys()
+            self._take_preset()
+        problems: list[ParameterError] = []
+        sound, chosen = set(OPTIONS), self.model.get("name") == GIVEN
+        for name, option in OPTIONS.items():
+            value = getattr(self, name)
+            if value is not getattr(Plan, name):  # what was left out contradicts nothing
+                chosen = True
+                if problem := option.problem(name, value):
+                    problems.append(problem)
+                    sound.remove(name)
         if self.scheme is None and "exchange" in sound:
             scheme = "cross-fit" if self.exchange == "table" else "split"
             object.__setattr__(self, "scheme", scheme)
-        problems = [*found.values()]
         if self.flags and len(self.flags) != len(self.features):
             problems.append(must("flags", "one true or false per feature", len(self.flags)))
         if self.group in self.features:
             problems.append(must("group", "a column that is not a feature", self.group))
-        if given or self.model.get("name") == GIVEN:
+        if chosen:
             problems += self._contradictions(sound)
         if problems:
             raise ParameterError("\n".join(map(str, problems)))
@@ -253,19 +254,22 @@ class Plan:
             "folds": int(folds) if isinstance(folds, int | np.integer) else check_shares(folds),
             "refit": bool(self.scheme != "split" if self.refit is None else self.refit),
             "compare": tuple(self.compare),
-            "ratio": {key: _plain(value) for key, value in (self.ratio or {}).items()},
+            "ratio": _plain(self.ratio) if self.ratio else {},
             "level": float(self.level),
             "search": (self.search or SEARCHES[0]) if self.space else None,
             "budget": whole_budget(self.budget, self.search or "") if self.space else None,
             "seed": int(self.seed),
             "thresholds": tuple(sorted(map(float, self.thresholds))),
-            "subgroups": tuple(
-                {"name": subgroup_name(s), **{key: _plain(value) for key, value in s.items()}}
-                for s in self.subgroups
-            ),
+            "subgroups": tuple(map(_named_subgroup, self.subgroups)),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
+
+    def _take_preset(self) -> None:
+        """Let the preset set what was left out."""
+        for name, value in preset_values(self.preset).items():
+            if is_value(getattr(self, name), getattr(Plan, name)):
+                object.__setattr__(self, name, value)
 
     def _contradictions(self, sound: Set[str]) -> Iterator[ParameterError]:
         """What does not go together, of the options that are `sound` each by itself."""
@@ -349,15 +353,15 @@ class Plan:
 
     def source_problems(self, sources: Collection[str]) -> list[str]:
         """A sentence for everything that does not go together with the sources of these names."""
-        found = []
+        found: list[str] = []
         missing = sorted(set(sources) - set(self.fedle_weights or sources))
         if missing:
             got = f"none for {missing[0]!r}"
-            found.append(must("fedle_weights", "one weight for every source", got))
+            found.append(str(must("fedle_weights", "one weight for every source", got)))
         if self.combine == "median" and 0 < len(sources) < MEDIAN_SOURCES:
             rule = f"'mean' with fewer than {MEDIAN_SOURCES} sources"
-            found.append(must("combine", rule, "median"))
-        return [str(problem) for problem in found]
+            found.append(str(must("combine", rule, "median")))
+        return found
 
     @property
     def examined(self) -> bool:
@@ -409,10 +413,19 @@ class Plan:
 _WITH_GIVEN: Mapping[str, Any] = {"scale": False, "combine": "mean", "compare": ()}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as a message has them: numbers of Python's own, and lists."""
+    found = dict(values)
+    for key, value in values.items():
+        if isinstance(value, np.generic | np.ndarray):
+            found[key] = value.tolist()
+        elif isinstance(value, tuple):
+            found[key] = list(value)
+    return found
+
+
+def _named_subgroup(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": subgroup_name(said), **_plain(said)}
 
 
 #: Name of an option -> what it must be.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -53,16 +52,16 @@ class InProcess:
         progress: Progress | None = None,
         kept: KeptAnswers | None = None,
     ) -> None:
-        names = [source.name for source in sources]
-        if not names:
-            raise must("sources", "at least one source", 0)
-        doubled = sorted(name for name, times in Counter(names).items() if times > 1)
-        if doubled:
-            raise must("sources", "sources with distinct names", doubled[0])
-        if TARGET in names:
-            raise must("sources", "sources with other names than the target's", TARGET)
         #: Who can be asked.
-        self.sources: Mapping[str, Source] = {source.name: source for source in sources}
+        self.sources: dict[str, Source] = {}
+        for source in sources:
+            if source.name in self.sources:
+                raise must("sources", "sources with distinct names", source.name)
+            self.sources[source.name] = source
+        if not self.sources:
+            raise must("sources", "at least one source", 0)
+        if TARGET in self.sources:
+            raise must("sources", "sources with other names than the target's", TARGET)
         self._progress = progress
         self._kept = kept
         #: How far a search has come, in words: told with its phase.
@@ -164,8 +163,10 @@ def run_study(target: Target, courier: InProcess) -> Adaptation:
         return TargetTurn(again, None if again else target.conclude(answers))
 
     adaptation = carry_messages(ask_target, courier.ask)
-    left = {name: tuple(source.ledger.entries) for name, source in courier.sources.items()}
-    return replace(adaptation, ledgers={**adaptation.ledgers, **left})
+    ledgers = dict(adaptation.ledgers)
+    for name, source in courier.sources.items():
+        ledgers[name] = tuple(source.ledger.entries)
+    return replace(adaptation, ledgers=ledgers)
 
 
 def with_texts(error: CandidatesError, sources: Sequence[Source]) -> CandidatesError:

@@ -89,7 +89,7 @@ class Table1:
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(map(str, self.features)))
         object.__setattr__(self, "flags", tuple(map(bool, self.flags)))
-        d = len(_marked(self.features, self.flags))
+        d = len(_columns(self.features, self.flags)[0])
         if not is_whole(self.n_rows, 2):
             raise DataError(
                 "The number of rows of a Table 1 must be a whole number of at least 2. "
@@ -141,7 +141,7 @@ class Table1:
             A flag or level that fewer patients have counts as having none: see `merged_counts`. No
             correlations are told where fewer make up the variance of a number.
         """
-        d = len(tuple(features))
+        d = len(features)
         rows = X if isinstance(X, Moments) else moments_of(HeldRows(as_matrix(X, "X_target")), d)
         n = rows.n_rows
         if n < 2:
@@ -149,8 +149,7 @@ class Table1:
                 "X_target must have at least 2 rows to say how it varies; it has 1. "
                 "Collect more rows."
             )
-        is_flag = _marked(features, flags)
-        public = np.full(d, np.nan) if public_sd is None else _public(public_sd, d)
+        is_flag, public = _columns(features, flags, public_sd)
         wrong = is_flag & ~rows.binary
         if wrong.any():
             raise DataError(
@@ -211,9 +210,8 @@ class Table1:
         >>> table.n_rows, table.mean.round(4).tolist(), table.sd.tolist()
         (1230, [63.25, 0.43], [11.0, 0.5])
         """
-        d = len(tuple(features))
-        is_flag = _marked(features, flags)
-        public = np.full(d, np.nan) if public_sd is None else _public(public_sd, d)
+        is_flag, public = _columns(features, flags, public_sd)
+        d = len(is_flag)
         means = as_vector(mean, "The 'mean' of a Table 1", n_rows=d)
         spread = np.where(is_flag, INDICATOR_SD, as_vector(sd, "The 'sd' of a Table 1", n_rows=d))
         r = None
@@ -321,8 +319,10 @@ def flags_of(matrices: Sequence[Array]) -> tuple[bool, ...]:
     >>> flags_of([np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 0.5]])])
     (True, False)
     """
-    each = [((X == 0.0) | (X == 1.0)).all(axis=0) for X in matrices]
-    return tuple(bool(flag) for flag in np.logical_and.reduce(each))
+    found = np.ones(matrices[0].shape[1], dtype=np.bool_)
+    for X in matrices:
+        found &= ((X == 0.0) | (X == 1.0)).all(axis=0)
+    return tuple(found.tolist())
 
 
 def _rounded(
@@ -339,21 +339,25 @@ def _rounded(
         Agreed sds, NaN where there is none.
     """
     raised = np.fmax(spread, SD_FLOOR * public)  # a public sd of NaN is no floor
-    s = np.array([float(f"{value:.{SD_DIGITS}g}") for value in raised])
+    s = np.char.mod(f"%.{SD_DIGITS}g", raised).astype(np.float64)
     s = np.where(flags, np.where(np.isfinite(public), public, INDICATOR_SD), s)
     step = np.where(flags, STEP, STEP * s)  # a share tells its own spread
     return np.round(mean / step) * step, s
 
 
-def _marked(features: Sequence[str], flags: Flags) -> NDArray[np.bool_]:
-    """The flags, one a column, or the complaint that columns and flags do not go together.
+def _columns(
+    features: Sequence[str], flags: Flags, public_sd: ArrayLike | None = None
+) -> tuple[NDArray[np.bool_], Array]:
+    """The flags and the agreed sds, one a column, or the complaint that they do not go together.
 
     Parameters
     ----------
     features : sequence of d str
     flags : sequence of d bool
+    public_sd : array of shape (d,), optional
+        NaN, as without it, where no sd is agreed.
     """
-    marked = np.array([bool(flag) for flag in flags], dtype=np.bool_)
+    marked = np.array([*map(bool, flags)], dtype=np.bool_)
     d, distinct = len(features), len(set(features))
     if not d or distinct < d or len(marked) != d:
         raise DataError(
@@ -361,24 +365,13 @@ def _marked(features: Sequence[str], flags: Flags) -> NDArray[np.bool_]:
             f"it has {d} name(s), {distinct} of them distinct, and {len(marked)} mark(s). "
             "Give every column once."
         )
-    return marked
-
-
-def _public(public_sd: ArrayLike, d: int) -> Array:
-    """Agreed sds, NaN where there is none.
-
-    Parameters
-    ----------
-    public_sd : array of shape (d,)
-    d : int
-    """
-    public = np.asarray(public_sd, dtype=np.float64)
+    public = np.asarray(np.full(d, np.nan) if public_sd is None else public_sd, dtype=np.float64)
     if public.shape != (d,) or np.isinf(public).any() or (public <= 0.0).any():
         raise DataError(
             f"The public sds must be {d} positive number(s), one per column, or NaN where none is "
             "agreed. Correct them for all sites."
         )
-    return public
+    return marked, public
 
 
 # What cannot be: sentences that quote no number ----------------------------------------------
