@@ -227,6 +227,9 @@ def test_predictions_that_are_none_are_refused(made):
     with pytest.raises(DataError, match=r"must be \(X, y, predictions\)"):
         evaluate(None, sources, X_target)
     short = {n: (X, y, y[1:] * 0.5) for n, (X, y) in sources.items()}
+    rowless = {n: (X[1:], y, y * 0.5) for n, (X, y) in sources.items()}
+    with pytest.raises(DataError, match="one prediction for every row of X"):
+        evaluate(None, rowless, X_target)
     with pytest.raises(DataError, match="one prediction for every outcome"):
         evaluate(None, short, X_target)
     percent = {n: (X, y, y * 50.0) for n, (X, y) in sources.items()}

@@ -359,12 +359,12 @@ def read_sites(
         matrices.append(told)
     data, frames = {}, {}
     for name, site in sources.items():
-        frames[name], y, *own = _parts(name, site, with_predictions)
         where = f"Source {name!r}"
+        frames[name], y, *own = _parts(site, where, with_predictions)
         X, found = as_named_matrix(frames[name], where, features, coding, with_group=True)
         features = found if features is None else features
         matrices.append(X)
-        data[name] = np.column_stack([X, *own]) if own else X, y
+        data[name] = _beside(X, y, own[0], name) if own else X, y
     if coding is not None:
         described = {key: getattr(coding, key) for key in ("flags", "group", "public_sd")}
         return told, {"features": coding.columns, **described}, data, frames
@@ -372,28 +372,42 @@ def read_sites(
     return told, {"features": tuple(features or ()), "flags": flags}, data, frames
 
 
-def _parts(name: str, site: Any, with_predictions: bool) -> Sequence[Any]:
-    """What a source consists of: X and y, and its predictions as numbers where they are judged.
+def _parts(site: Any, where: str, with_predictions: bool) -> Sequence[Any]:
+    """X and y of a source, and its predictions where they are judged.
 
     Parameters
     ----------
-    name : str
     site : tuple
+    where : str
+        What to call it in an error.
     with_predictions : bool
     """
     if not isinstance(site, tuple | list) or len(site) != 2 + with_predictions:
         words = "(X, y, predictions) where no model is given. Put all three in a tuple."
         words = words if with_predictions else "a pair (X, y). Put both in a tuple."
-        raise DataError(f"Source {name!r} must be {words}")
+        raise DataError(f"{where} must be {words}")
     if site[1] is None:
         raise DataError(
-            f"Source {name!r} must have outcomes y. A site without them can only be the target."
+            f"{where} must have outcomes y. A site without them can only be the target."
         )
-    if not with_predictions:
-        return site
-    if len(np.shape(site[2])) != 1 or len(site[2]) != len(site[1]):
+    return site
+
+
+def _beside(X: Array, y: Any, predictions: Any, name: str) -> Array:
+    """Rows of a source with its predictions as their last column.
+
+    Parameters
+    ----------
+    X : array of shape (rows, columns)
+    y, predictions : array of shape (rows,)
+    name : str
+        The source's.
+    """
+    if np.shape(predictions) != np.shape(y)[:1]:
         raise DataError(f"Source {name!r} must have one prediction for every outcome.")
-    return *site[:2], as_predictions(site[2], f"source {name!r}")
+    if len(predictions) != len(X):
+        raise DataError(f"Source {name!r} must have one prediction for every row of X.")
+    return np.column_stack([X, as_predictions(predictions, f"source {name!r}")])
 
 
 def classes_of(data: Mapping[str, tuple[Array, Any]]) -> tuple[Any, ...]:
