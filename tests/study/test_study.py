@@ -601,6 +601,16 @@ def test_problems_of_the_tables_are_all_found(study, folder):
     assert not any(str(PLANTED) in problem or SECRET in problem for problem in found)
 
 
+def test_tables_with_a_header_alone_are_all_named(study, folder):
+    names = ",".join(rows_of(1, 0))
+    (folder / "new.csv").write_text(f"{names}\n", encoding="utf-8")
+    write_table(folder / "a.parquet", {k: list(v)[:0] for k, v in rows_of(1, 0).items()})
+    assert study.problems() == [
+        "The target must have rows; its table has none. Check which file it names.",
+        "Source 'hospital_a' must have rows; its table has none. Check which file it names.",
+    ]
+
+
 def test_tables_that_cannot_be_read_are_all_named(study, folder):
     (folder / "new.csv").unlink()
     (folder / "a.parquet").write_bytes(b"PAR1")
