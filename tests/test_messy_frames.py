@@ -124,7 +124,8 @@ def test_texts_without_a_description_name_the_way_out():
         FedCSA().fit(frames, hospital(3)[0])
 
 
-def test_another_unit_is_seen_behind_missing_cells():
+@pytest.mark.parametrize("fill", [0.0, 81.0])
+def test_another_unit_is_seen_behind_missing_cells(fill):
     """The agreed value stands in the target's unit among cells in the source's own."""
     rng = np.random.default_rng(8)
     tables, seen = {}, {}
@@ -133,7 +134,7 @@ def test_another_unit_is_seen_behind_missing_cells():
         creatinine[rng.uniform(size=200) < 0.1] = np.nan
         table = pd.DataFrame({"age": rng.normal(60.0, 9.0, 200), "creatinine": creatinine})
         tables[name] = table.assign(y=table["age"] / 9.0 + rng.normal(size=200))
-    columns = Columns({"age": "number", "creatinine": {"missing": "indicator", "fill": 81.0}})
+    columns = Columns({"age": "number", "creatinine": {"missing": "indicator", "fill": fill}})
     for factor in (1.0, 88.4):
         tables["b"]["creatinine"] /= factor
         sources = {name: (tables[name], tables[name]["y"]) for name in ("a", "b", "c")}

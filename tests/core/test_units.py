@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fedcsa.core.units import CONVERSIONS, DIRECTIONS, OtherUnit, other_units
+from fedcsa.core.table import Table1
+from fedcsa.core.units import CONVERSIONS, DIRECTIONS, OtherUnit, of_known_cells, other_units
 
 #: conversion -> (name of a column, mean and sd in the smaller unit, whether it is skewed)
 REALISTIC = {
@@ -63,6 +64,54 @@ def test_a_conversion_is_recognised_although_patients_differ(key, direction):
         here, there = (large, other) if direction == "divide" else (one, large)
         right += found(name, here, there) == [OtherUnit(0, key, direction)]
     assert right >= 36
+
+
+def with_gaps(rng, cells, share, fill):
+    """A column with an agreed value in some places, and the column that marks them."""
+    missing = rng.random(len(cells)) < share
+    return np.column_stack([np.where(missing, fill, cells), missing])
+
+
+def found_behind_gaps(name, here, there):
+    """What is said of a column with gaps, if the target tells its table as always."""
+    names, flags = [name, f"{name}=missing"], [False, True]
+    table = Table1.of(there, names, flags)
+    own = here[here[:, 1] == 0.0]
+    told = of_known_cells({0: 1}, (table.mean, table.sd), here.mean(axis=0), own.mean(axis=0))
+    return other_units(names, flags, len(here), (own.mean(axis=0), own.std(axis=0)), told)
+
+
+@pytest.mark.parametrize("fill", ["nought", "mean", "largest"])
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_a_conversion_is_recognised_behind_gaps_at_the_target(share, fill):
+    """Of columns that vary little beside their mean, rounding hides too much."""
+    right, wrong, rng = [], 0, np.random.default_rng(6)
+    for key, units in CONVERSIONS.items():
+        name, mean, sd, skewed = REALISTIC[key]
+        if sd < 0.15 * mean:
+            continue
+        for _ in range(20):
+            one, other = (drawn(rng, mean, sd, skewed) for _ in range(2))
+            agreed = {"nought": 0.0, "mean": other.mean(), "largest": other.max()}[fill]
+            there = with_gaps(rng, other, share, agreed)
+            here = with_gaps(rng, units.factor * one + units.offset, 0.2, agreed)
+            right.append(found_behind_gaps(name, here, there) == [OtherUnit(0, key, "divide")])
+            wrong += len(found_behind_gaps(name, with_gaps(rng, one, 0.2, agreed), there))
+    assert np.mean(right) >= 0.95
+    assert wrong == 0
+
+
+def test_told_numbers_stay_where_the_agreed_value_is_not_known():
+    """The source has no gaps, the target has none or nothing else, or rounding leaves no sd."""
+    marks, told = {0: 1}, (np.array([5.0, 0.3, 1.0]), np.array([4.0, 0.5, 1.0]))
+    every, known = np.array([4.0, 0.2, 1.0]), np.array([5.0, 0.2, 1.0])
+    changed = of_known_cells(marks, told, every, known)
+    assert changed[0][0] == pytest.approx(5.0 / 0.7)
+    assert (changed[0][1:] == told[0][1:]).all()
+    for share, own, sd in ((0.3, 0.0, 4.0), (0.0, 0.2, 4.0), (1.0, 0.2, 4.0), (0.3, 0.2, 0.1)):
+        told = np.array([5.0, share, 1.0]), np.array([sd, 0.5, 1.0])
+        same = of_known_cells(marks, told, np.array([4.0, own, 1.0]), known)
+        np.testing.assert_array_equal(same, told)
 
 
 def test_honest_sites_are_hardly_ever_accused():

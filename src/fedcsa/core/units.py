@@ -182,6 +182,45 @@ def other_units(
     return found
 
 
+def of_known_cells(
+    marks: Mapping[int, int], told: tuple[Array, Array], every: Array, known: Array
+) -> tuple[Array, Array]:
+    """Means and sds as the target tells them; of columns with gaps, those of the known cells.
+
+    In place of a missing cell stands an agreed value v. With p the share of these cells, the told
+    mean is (1 - p) m + p v, and the told variance (1 - p) (s² + p (m - v)²). The source knows v if
+    it has gaps, too; otherwise, and where rounding leaves no s², the told numbers stay.
+
+    Parameters
+    ----------
+    marks : mapping of int to int
+        Position of a column with gaps -> of the one that is 1 where its cell is missing.
+    told : tuple of two arrays of shape (columns,)
+        Means and sds at the target, over all cells.
+    every, known : array of shape (columns,)
+        Means at the source, over all cells and over the known ones.
+
+    Examples
+    --------
+    >>> told = np.array([0.75, 0.25]), np.array([0.5, 0.5])  # 1 ± 0.29, and 0 if missing
+    >>> source = np.array([60.0, 0.4]), np.array([100.0, 0.4])
+    >>> mean, sd = of_known_cells({0: 1}, told, *source)
+    >>> mean.tolist(), sd.round(2).tolist()
+    ([1.0, 0.25], [0.29, 0.5])
+    """
+    mean, sd = told[0].copy(), told[1].copy()
+    for k, mark in marks.items():
+        own, p = every[mark], mean[mark]
+        if own <= 0.0 or not 0.0 < p < 1.0:
+            continue
+        v = known[k] + (every[k] - known[k]) / own
+        m = (mean[k] - p * v) / (1.0 - p)
+        variance = sd[k] ** 2 / (1.0 - p) - p * (m - v) ** 2
+        if variance > 0.0:
+            mean[k], sd[k] = m, math.sqrt(variance)
+    return mean, sd
+
+
 def _best(
     name: str, here: tuple[float, float], there: tuple[float, float]
 ) -> tuple[str, str] | None:

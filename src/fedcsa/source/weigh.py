@@ -32,7 +32,7 @@ from fedcsa.core.folds import Turn, dealt_labels, fold_key, fold_labels, generat
 from fedcsa.core.table import MISSING_MARK
 from fedcsa.core.tilt import Tilt
 from fedcsa.core.ulsif import ULSIF
-from fedcsa.core.units import OtherUnit, other_units
+from fedcsa.core.units import OtherUnit, of_known_cells, other_units
 from fedcsa.errors import DataError
 from fedcsa.findings import Finding
 from fedcsa.models.description import given_column, thaw
@@ -169,13 +169,15 @@ class StudyRows:
         Of a column with gaps only those cells count that are no agreed value.
         """
         brief, names = self.brief, self.rows.columns
-        mean, sd = self.mean.copy(), self.sd.copy()
+        mean, sd, target = self.mean.copy(), self.sd.copy(), (brief.mean, brief.sd)
         marks = [f"{name}{MISSING_MARK}" for name in brief.features]
         gaps = [k for k, mark in enumerate(marks) if mark in names]
         if gaps:
             pairs = [(self.columns[k], names.index(marks[k])) for k in gaps]
             mean[gaps], sd[gaps] = known_moments(self.rows, pairs)
-        target = brief.mean, brief.sd
+            told = brief.features
+            places = {k: told.index(marks[k]) for k in gaps if marks[k] in told}
+            target = of_known_cells(places, target, self.mean, mean)
         return other_units(brief.features, brief.flags, self.n_rows, (mean, sd), target)
 
     def whole(self) -> Batch:
