@@ -35,6 +35,7 @@ from fedcsa.models.description import given_column
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.handed import handed_over
 from fedcsa.models.inputs import begins_with_columns, plain_numbers
+from fedcsa.models.space import SpaceFunction
 from fedcsa.option_rules import TEXT, is_value, preset_values
 from fedcsa.outcomes import History, bring_in, id_keys, pick_rows
 from fedcsa.plan import OPTIONS, Plan, documented, make_plan
@@ -248,9 +249,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         fitted = given is None and self.columns is None and hasattr(self, "feature_names_in_")
         features = self.feature_names_in_.tolist() if fitted else None
         ready = self._prepare(sources, (), judged, features)
-        own = self.candidates if given is None and callable(self.candidates) else None
         site = {key: ready.site[key] for key in ("policy", "losses", "trusted_types")}
-        told = {"given": ready.given, "space": own, "progress": progress, **site}
+        told = {"given": ready.given, "space": ready.space, "progress": progress, **site}
         found = run_backtest(ready.data, ready.plan, **told)
         if given is None and hasattr(self, "adaptation_"):
             self.adaptation_ = self.adaptation_.with_backtest(found)
@@ -392,7 +392,7 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
             policy=site["policy"],
             trusted_types=site["trusted_types"],
             given=ready.given if predictions is None else predictions,
-            space=self.candidates if callable(self.candidates) and not judged else None,
+            space=ready.space,
         )
         try:
             answer = run_study(target, InProcess(roles, progress))
@@ -421,9 +421,9 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         """
         options, site = self._settings()
         coding = self.columns if isinstance(self.columns, Columns | None) else Columns(self.columns)
-        told, columns, data, frames = read_sites(
-            sources, target, coding, features, with_predictions=judged == (None,)
-        )
+        own = bool(judged) and judged[0] is None
+        read = read_sites(sources, target, coding, features, with_predictions=own)
+        told, columns, data, frames = read
         preset = {} if self.preset is None else preset_values(self.preset)
         if coding is None and str(preset.get("exchange", self.exchange)) != "table":
             columns["flags"] = ()  # rows are told as they are
@@ -437,7 +437,8 @@ class FedCSA(BaseEstimator):  # type: ignore[misc]
         plan = make_plan(model, candidates, options, site["losses"], self.trusted_types, **columns)
         if coding is not None:
             raise_all(unknown_levels(plan.subgroups, coding.levels))
-        return _Ready(plan, site, told, data, given, coding)
+        space = candidates if callable(candidates) else None
+        return _Ready(plan, site, told, data, given, space, coding)
 
     def _handed(
         self,
@@ -591,4 +592,5 @@ class _Ready(NamedTuple):
     told: Any
     data: dict[str, tuple[Array, Any]]
     given: FittedModel | None
+    space: SpaceFunction | None
     coding: Columns | None

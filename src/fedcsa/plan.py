@@ -485,35 +485,26 @@ def make_plan(
     problems: list[str] = []
     n_classes, loss = len(columns.get("classes", ())), options.get("loss", Plan.loss)
     loss = "brier" if n_classes and is_value(loss, "squared") else loss
-    method = options.get("method", Plan.method)
+    options = {**options, "loss": loss}
     described: dict[str, Any] = {}
     listed: tuple[Candidate, ...] = ()
     space: Space = ()
     with gathered(problems):
         described = model_description(model, inputs, trusted)
-        if "inputs" in described:  # it gets them in their own units
-            options = {**options, "scale": False}
-        if described["name"] == GIVEN:
-            options = {"method": GIVEN, **options, "scale": False}
-            listed = tuple(candidates or ())
+        given = described["name"] == GIVEN
+        if given or "inputs" in described:  # it gets them in their own units
+            options["scale"] = False
+        if given:
+            options, listed = {"method": GIVEN, **options}, tuple(candidates or ())
         elif candidates is None and options.get("preset") is None:
+            method = options.get("method")
             method = method if isinstance(method, str) else Plan.method  # what it is, is said below
             listed = default_candidates(described, method, trusted)
-        elif candidates is None:
-            theta = THETA if described["name"] in LINEAR else None
-            listed = expand_candidates(described["name"], theta)
-        elif is_space(candidates):
-            space = described_space(candidates)
-            for corner in corners(space):  # refuses wrong values
-                checked_candidate(described["name"], corner)
         else:
-            listed = expand_candidates(described["name"], spread_points(candidates))
+            listed, space = _asked_for(candidates, described["name"])
     with gathered(problems):
-        options = {**options, "loss": loss}
-        if (
-            candidates is not None and not space and is_space(candidates)
-        ):  # what is wrong with it was said
-            options |= {"search": None, "budget": None}
+        if candidates is not None and not space and is_space(candidates):
+            options |= {"search": None, "budget": None}  # what is wrong with it was said
         plan = Plan(model=described, candidates=listed, space=space, **columns, **options)
     if isinstance(loss, str):
         with gathered(problems):
@@ -528,6 +519,26 @@ def make_plan(
     if problems:
         raise ParameterError("\n".join(problems))
     return plan
+
+
+def _asked_for(candidates: Any, name: str) -> tuple[tuple[Candidate, ...], Space]:
+    """Candidates that a study lists, or the space from which they are drawn.
+
+    Parameters
+    ----------
+    candidates : sequence, mapping, function or None
+        None for those of a preset.
+    name : str
+        Of the model.
+    """
+    if candidates is None:
+        return expand_candidates(name, THETA if name in LINEAR else None), ()
+    if not is_space(candidates):
+        return expand_candidates(name, spread_points(candidates)), ()
+    space = described_space(candidates)
+    for corner in corners(space):  # refuses wrong values
+        checked_candidate(name, corner)
+    return (), space
 
 
 def _check_estimator(
