@@ -10,7 +10,7 @@ from fedcsa import FedCSA, Plan, Policy
 from fedcsa.answer.view import view_of
 from fedcsa.core.weights import WEIGHT_RULES
 from fedcsa.errors import FedCSAError, ParameterError, ProtocolError
-from fedcsa.option_rules import EXAMINED, OPEN, PRESETS, THETA, method_title
+from fedcsa.option_rules import EXAMINED, OPEN, PRESETS, THETA
 from fedcsa.plan import OPTIONS, make_plan
 from fedcsa.study import Study
 
@@ -140,19 +140,19 @@ def test_a_site_whose_rules_keep_rows_refuses_the_preset_by_name(sites):
 @pytest.mark.parametrize("exchange", ["table", "rows"])
 @pytest.mark.parametrize("method", WEIGHT_RULES)
 def test_a_formula_without_the_preset_says_on_which_weights_it_runs(method, exchange):
-    said = method_title(method, exchange, None)
+    said = plan(method="naive", exchange=exchange).titled(method)
     assert said.startswith(f"{method}, ")
     assert ("unweighted" in said) == (method == "naive")
     if method != "naive":
         assert ("the table's weights" in said) == (exchange == "table")
         assert ("a ratio fitted on rows" in said) == (exchange == "rows")
     assert "paper" not in said
-    assert method_title(method, exchange, "paper") == f"{method}, preset paper"
+    assert plan(preset="paper").titled(method) == f"{method}, preset paper"
 
 
 @pytest.mark.parametrize("method", EXAMINED)
 def test_a_method_of_ours_is_called_as_ever(method):
-    assert method_title(method, "table", None) == method
+    assert plan().titled(method) == method
 
 
 def test_the_answer_says_that_it_is_the_papers_and_not_judged(sites):

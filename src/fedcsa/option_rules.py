@@ -157,29 +157,3 @@ def is_value(value: Any, other: Any) -> bool:
     value, other : object
     """
     return value is other or (type(value) is type(other) and bool(value == other))
-
-
-def method_title(method: str, exchange: str, preset: str | None) -> str:
-    """What a method is called: a formula of the paper says on which weights of rows it runs.
-
-    Parameters
-    ----------
-    method : str
-    exchange : {"table", "rows"}
-    preset : str or None
-
-    Examples
-    --------
-    >>> method_title("feddae", "table", None)
-    "feddae, on the table's weights"
-    >>> method_title("feddae", "rows", "paper")
-    'feddae, preset paper'
-    """
-    if method in EXAMINED:
-        return method
-    if preset is not None:
-        return f"{method}, preset {preset}"
-    if method == "naive":
-        return "naive, rows unweighted"
-    weights = "the table's weights" if exchange == "table" else "a ratio fitted on rows"
-    return f"{method}, on {weights}"

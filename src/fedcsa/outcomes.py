@@ -23,7 +23,7 @@ from fedcsa.core.selective import Selection, balanced_weights, selection_of
 from fedcsa.core.strata import Labels, design_weights, n_strata, review_order, strata_by
 from fedcsa.core.units import other_units
 from fedcsa.data.cells import Cells, numbered_rows
-from fedcsa.errors import DataError, must
+from fedcsa.errors import DataError, must, raise_all
 from fedcsa.findings import Finding
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS
@@ -157,8 +157,7 @@ def id_keys(ids: Any, what: str, missing_values: Collection[str] = ()) -> Array:
     missing = np.isnan(keys)
     if missing.any():
         cells.complain("name every row", missing, "missing", "Fill them in, or drop those rows.")
-    if problems:
-        raise DataError("\n".join(problems))
+    raise_all(problems, DataError)
     check_once(keys, what, "Give every row once.")
     return keys
 

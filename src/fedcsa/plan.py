@@ -67,7 +67,6 @@ from fedcsa.option_rules import (
     is_list,
     is_number,
     is_value,
-    method_title,
     preset_values,
 )
 
@@ -369,8 +368,15 @@ class Plan:
         return self.method in EXAMINED
 
     def titled(self, method: str) -> str:
-        """The title of a method that is estimated in this study."""
-        return method_title(method, self.exchange, self.preset)
+        """What a method is called: a formula of the paper says on which weights of rows it runs."""
+        if method in EXAMINED:
+            return method
+        if self.preset is not None:
+            return f"{method}, preset {self.preset}"
+        if method == "naive":
+            return "naive, rows unweighted"
+        weights = "the table's weights" if self.exchange == "table" else "a ratio fitted on rows"
+        return f"{method}, on {weights}"
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -415,13 +421,9 @@ _WITH_GIVEN: Mapping[str, Any] = {"scale": False, "combine": "mean", "compare": 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as a message has them: numbers of Python's own, and lists."""
-    found = dict(values)
-    for key, value in values.items():
-        if isinstance(value, np.generic | np.ndarray):
-            found[key] = value.tolist()
-        elif isinstance(value, tuple):
-            found[key] = list(value)
-    return found
+    arrays = (np.generic, np.ndarray)
+    lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    return {k: v.tolist() if isinstance(v, arrays) else v for k, v in lists.items()}
 
 
 def _named_subgroup(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import LARGEST, Array, as_matrix, as_vector, in_bands, is_whole, read_only
 from fedcsa.core.batches import HeldRows
-from fedcsa.errors import DataError
+from fedcsa.errors import DataError, raise_all
 
 #: The sd of a fair coin: the largest that a column of zeros and ones can have. It is the unit of
 #: a share, so that a share of 0 or 1 is ordinary.
@@ -218,9 +218,7 @@ class Table1:
         if correlations is not None:
             r = as_matrix(correlations, "The correlations of a Table 1", n_columns=d)
         problems = [*told_problems(features, is_flag, means, spread, r)]
-        problems += level_problems(features, is_flag, means)
-        if problems:
-            raise DataError("\n".join(problems))
+        raise_all(problems + level_problems(features, is_flag, means), DataError)
         m, s = _rounded(means, spread, is_flag, public)
         told = in_bands(n_rows, COUNT_STEP) if is_whole(n_rows, 2) else 0  # 0 is refused below
         R = None

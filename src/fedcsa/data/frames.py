@@ -344,10 +344,11 @@ def read_sites(
     """
     if isinstance(sources, Sequence) and not isinstance(sources, str):
         sources = {f"source-{index}": site for index, site in enumerate(sources, 1)}
-    if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
-        parts = "(X, y, predictions) or a list of triples"
-        parts = parts if with_predictions else "(X, y) or a list of pairs"
-        raise must("sources", f"a mapping name -> {parts}", type(sources).__name__)
+    rule = "a mapping name -> (X, y) or a list of pairs"
+    if with_predictions:
+        rule = "a mapping name -> (X, y, predictions) or a list of triples"
+    if not isinstance(sources, Mapping):
+        raise must("sources", rule, type(sources).__name__)
     if not sources:
         raise must("sources", "at least one source", 0)
     told: Any = None
@@ -359,6 +360,8 @@ def read_sites(
         matrices.append(told)
     data, frames = {}, {}
     for name, site in sources.items():
+        if not isinstance(name, str):
+            raise must("sources", rule, f"a name that is {type(name).__name__}")
         where = f"Source {name!r}"
         frames[name], y, *own = _parts(site, where, with_predictions)
         X, found = as_named_matrix(frames[name], where, features, coding, with_group=True)
