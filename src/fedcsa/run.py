@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from fedcsa.errors import CandidatesError, MessageError, ProtocolError, ResultError, must
-from fedcsa.messages.codec import decode, digest, digest_of, encode
+from fedcsa.errors import CandidatesError, ProtocolError, must
 from fedcsa.messages.fields import Message
-from fedcsa.messages.messages import TARGET, Brief, MoreCandidates, RiskReport
+from fedcsa.messages.messages import TARGET, MoreCandidates
 from fedcsa.models.space import MOST_ROUNDS
 from fedcsa.source.processes import watched
 
@@ -44,13 +42,20 @@ class InProcess:
 
     A message has checked itself and cannot change, so it is handed over as it is. It would come
     out of its bytes as the same message; only a model that has no format of ours has no bytes.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+    progress : function, optional
+    ask_source : function, optional
+        Called with a source and a message in place of ``source.answer(message)``.
     """
 
     def __init__(
         self,
         sources: Sequence[Source],
         progress: Progress | None = None,
-        kept: KeptAnswers | None = None,
+        ask_source: Callable[[Source, Message], Message] | None = None,
     ) -> None:
         #: Who can be asked.
         self.sources: dict[str, Source] = {}
@@ -63,7 +68,7 @@ class InProcess:
         if TARGET in self.sources:
             raise must("sources", "sources with other names than the target's", TARGET)
         self._progress = progress
-        self._kept = kept
+        self._ask_source = ask_source
         #: How far a search has come, in words: told with its phase.
         self.far = ""
 
@@ -73,9 +78,8 @@ class InProcess:
         for name, message in messages.items():
             source = self.sources[name]
             with _told(self._progress, told, name) if self._progress else nullcontext():
-                answers[name] = (
-                    self._kept.answer(source, message) if self._kept else source.answer(message)
-                )
+                ask = self._ask_source
+                answers[name] = ask(source, message) if ask else source.answer(message)
         return answers
 
 
@@ -86,54 +90,6 @@ def _told(progress: Progress, phase: str, source: str) -> Iterator[None]:
     with watched(lambda n_done, n_fits: progress(phase, source, f"{n_done} of {n_fits} fits")):
         yield
     progress(phase, source, "done")
-
-
-class KeptAnswers:
-    """The answers of a search so far, in a folder: a run that was interrupted goes on with them.
-
-    Parameters
-    ----------
-    folder : Path
-        It is made with the first answer.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def answer(self, source: Source, message: Message) -> Message:
-        """What a source answers now, or answered before this run was interrupted."""
-        if not isinstance(message, Brief | MoreCandidates):
-            return source.answer(message)
-        known = self.find(source.answer_key(message))
-        told = source.name, digest_of(message)
-        if isinstance(known, RiskReport) and (known.source, known.in_reply_to) == told:
-            source.remember(message, known)
-        answer = source.answer(message)
-        self.put(source.answer_key(message), answer)
-        return answer
-
-    def find(self, key: str) -> Message | None:
-        """The answer that was kept under a key, if it is there and whole."""
-        try:
-            whole, _, payload = (self._folder / f"{key}.fcsa").read_bytes().partition(b"\n")
-            return decode(payload) if whole == digest(payload).encode() else None
-        except (OSError, MessageError):
-            return None
-
-    def put(self, key: str, answer: Message) -> None:
-        """Keep an answer; it is there whole or not at all."""
-        path = self._folder / f"{key}.fcsa"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            part = path.with_suffix(".part")
-            payload = encode(answer)
-            part.write_bytes(digest(payload).encode() + b"\n" + payload)
-            part.replace(path)
-        except OSError as error:
-            raise ResultError(
-                f"The folder {str(self._folder)!r} cannot be written ({type(error).__name__}). "
-                "Choose another."
-            ) from None
 
 
 def run_study(target: Target, courier: InProcess) -> Adaptation:

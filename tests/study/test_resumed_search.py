@@ -8,9 +8,9 @@ from click.testing import CliRunner
 
 from fedcsa.cli import run_command
 from fedcsa.cli.app import app
-from fedcsa.run import KeptAnswers
 from fedcsa.source.source import Source
 from fedcsa.study import Study
+from fedcsa.study.kept_answers import KeptAnswers
 
 pytest.importorskip("optuna")
 TEXT = """

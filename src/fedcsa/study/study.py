@@ -27,8 +27,9 @@ from fedcsa.models.description import thaw
 from fedcsa.models.fitted import FittedModel
 from fedcsa.option_rules import is_value, preset_values
 from fedcsa.plan import OPTIONS, Plan, make_plan
-from fedcsa.run import InProcess, KeptAnswers, Progress, run_study
+from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
+from fedcsa.study.kept_answers import KeptAnswers
 from fedcsa.study.model_section import (
     describe_given,
     describe_model,
@@ -318,7 +319,8 @@ class Study:
         told = self.stream_target() if stream and not self.table1 else self.read_told()
         given, columns = self.given(), self.target_columns
         target = Target(told, plan, policy=policy, trusted_types=trusted_types, given=given)
-        courier = InProcess(sources, progress, KeptAnswers(kept) if kept and plan.space else None)
+        ask = KeptAnswers(kept).answer if kept and plan.space else None
+        courier = InProcess(sources, progress, ask)
         try:
             return replace(run_study(target, courier), described=columns)
         except WITHOUT_MODEL as error:

@@ -33,7 +33,7 @@ from fedcsa.messages.policy import Policy
 from fedcsa.models.foreign_trees import read_foreign
 from fedcsa.models.given import FileModel, read_file_model, write_model
 from fedcsa.outcomes import bring_in, pick_rows
-from fedcsa.run import InProcess, KeptAnswers, run_study
+from fedcsa.run import InProcess, run_study
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog
 from fedcsa.site.site_file import SiteFile
@@ -41,6 +41,7 @@ from fedcsa.site.state import Status
 from fedcsa.study import Study
 from fedcsa.study.data_dictionary import read_dictionary
 from fedcsa.study.formula_file import load_formula
+from fedcsa.study.kept_answers import KeptAnswers
 from fedcsa.study.model_section import agreed_text
 from fedcsa.study.outcome_tables import read_labelled, read_target_rows
 from fedcsa.target.target import Target
