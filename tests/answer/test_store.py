@@ -1,5 +1,6 @@
 """A result as a folder: back with equal bits, and never an odd exception for a damaged one."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -432,13 +433,11 @@ STRANGE = [None, True, -1, 0.5, 1e308, math.inf, math.nan, "x", [], [1.0], {}, {
 
 
 @pytest.mark.parametrize("key", [*KEYS, "columns"])
-@pytest.mark.parametrize("value", STRANGE, ids=repr)
-def test_a_strange_value_is_damage_or_nothing_at_all(key, value, folder):
-    edit(folder, lambda content: content.update({key: value}))
-    try:
-        load_result(folder)
-    except DAMAGED:
-        return
+def test_a_strange_value_is_damage_or_nothing_at_all(key, folder):
+    for value in STRANGE:
+        edit(folder, lambda content, value=value: content.update({key: value}))
+        with contextlib.suppress(DAMAGED):
+            load_result(folder)
 
 
 def walk(content, path=()):

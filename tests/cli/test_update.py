@@ -290,23 +290,25 @@ def test_intervals_that_outcomes_contradict_are_told_wherever_they_are_used(nois
     )
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"inside": 31}, {"wider": -1.0}, {"wider": 1e9}, {"wider": None}, {"of_class": "ill"},
-        {"contradicted": False}, {"contradicted": 1}, {"n_rows": 30.5}, {"inside": "many"}, None,
-    ],
+#: None for a check that stands there twice.
+DAMAGED_CHECKS = (
+    {"inside": 31}, {"wider": -1.0}, {"wider": 1e9}, {"wider": None}, {"of_class": "ill"},
+    {"contradicted": False}, {"contradicted": 1}, {"n_rows": 30.5}, {"inside": "many"}, None,
 )  # fmt: skip
-def test_damaged_checks_of_intervals_are_named(noisy, invoke, damage):
+
+
+def test_damaged_checks_of_intervals_are_named(noisy, invoke):
     invoke("update", noisy / "result", noisy / "noisy.csv", "-q")
     path = noisy / "result" / HISTORY
-    told = json.loads(path.read_text(encoding="utf-8"))
-    checks = told["update"]["intervals"]
-    checks[:] = [checks[0], checks[0]] if damage is None else [checks[0] | damage]
-    path.write_text(json.dumps(told), encoding="utf-8")
-    result = invoke("predict", noisy / "result", noisy / "new.csv", "--interval", "0.9")
-    assert result.exit_code == 3
-    assert "damaged: updates.json was changed" in result.stderr
+    whole = path.read_text(encoding="utf-8")
+    for damage in DAMAGED_CHECKS:
+        told = json.loads(whole)
+        checks = told["update"]["intervals"]
+        checks[:] = [checks[0], checks[0]] if damage is None else [checks[0] | damage]
+        path.write_text(json.dumps(told), encoding="utf-8")
+        result = invoke("predict", noisy / "result", noisy / "new.csv", "--interval", "0.9")
+        assert result.exit_code == 3, damage
+        assert "damaged: updates.json was changed" in result.stderr, damage
 
 
 def test_a_method_of_the_paper_has_no_promise_to_keep(finished, tmp_path, invoke):
