@@ -177,7 +177,8 @@ def test_trees_are_fitted_on_the_agreed_grid_and_seeded_alike(rows, name):
     cls = getattr(sklearn.ensemble, name, None) or getattr(sklearn.tree, name)
     n_classes = 2 if name.endswith("Classifier") else 0
     y = (y > np.median(y)).astype(float) if n_classes else y
-    estimator = cls(min_samples_leaf=4)
+    few = {"n_estimators": 10} if "n_estimators" in cls().get_params() else {}
+    estimator = cls(min_samples_leaf=4, **few)
     model = SklearnModel(estimator, n_classes, GRID)
     candidates = [{"ratio_power": 0.5}]
     [first] = model.fit(X, y, ratios, candidates, np.random.default_rng(0)).models
