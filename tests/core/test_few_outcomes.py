@@ -119,6 +119,7 @@ def paths(rng, truth, n_rows):
     return truth + np.cumsum(rng.normal(size=n_rows)) / np.arange(1, n_rows + 1)
 
 
+@pytest.mark.no_cover
 def test_whoever_looks_after_every_outcome_is_seldom_wrong():
     rng, site, sites, ever_out, ever_unlike = (
         np.random.default_rng(2),
@@ -140,6 +141,7 @@ def test_whoever_looks_after_every_outcome_is_seldom_wrong():
     assert ever_unlike <= 5
 
 
+@pytest.mark.no_cover
 def test_the_posterior_interval_is_right_whenever_one_stops():
     """Stop as soon as it lies above a bar, a rule by which a classical interval misses often."""
     rng, sd, sites, missed, together = np.random.default_rng(4), 0.3, 120, 0, 0
@@ -161,6 +163,7 @@ def test_the_posterior_interval_is_right_whenever_one_stops():
     assert together <= 0.05 * sites + slack
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("loss", [False, True])
 def test_the_evidence_is_a_martingale_at_sites_like_the_others(loss):
     rng, site, told = np.random.default_rng(3), one_normal(0.0, 0.3), []

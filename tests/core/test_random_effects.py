@@ -56,6 +56,7 @@ def by_quadrature(y, v, scale, extra=0.0):
     return below, beyond, mean
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("sites", "scale", "extra"), [(4, 0.2, 0.0), (4, 0.5, 0.03), (2, 0.2, 0.0), (1, 0.2, 0.01)]
 )
@@ -94,6 +95,7 @@ def test_a_grid_point_that_equals_the_size_counts_half():
 # Simulation ---------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("sites", [2, 6])
 def test_new_sites_fall_where_they_should(sites):
     """With τ from its prior and any μ, the new site's place in its distribution is uniform."""
@@ -158,6 +160,7 @@ def test_a_site_far_off_widens_the_interval_and_raises_the_doubt():
 # Power --------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("v", "scale", "size"), [(np.full(8, 0.004), 0.2, 0.2), (np.full(5, 0.05), 0.4, 0.3)]
 )

@@ -747,6 +747,7 @@ def damaged(kind, value):
 EVERY_FIELD = [(name, field) for name, cls in MESSAGES.items() for field in cls.kinds]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("name", "field"), EVERY_FIELD, ids=".".join)
 def test_a_damaged_field_is_a_message_error_or_survives_its_bytes(messages, name, field):
     for message in (m for m in messages.values() if m.name == name):
