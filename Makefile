@@ -48,12 +48,12 @@ MEASURED := tests/core tests/messages
 PYTEST   := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -q
 CORES    := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 
-# The engine's and the browser's tests wait more than they compute: they begin first, with two workers
-# beside those of the cores.
+# The engine's tests wait more than they compute, so they begin first, with a worker of their own beside
+# those of the cores. One more would cost what it computes to collect all tests once more.
 test: $(STAMP)  ## run every test, the examples in the docs and the coverage gate
 	$(PYTEST) -n $(CORES) $(MEASURED) --cov=fedcsa.core --cov=fedcsa.messages --cov-report=
 	$(BIN)/coverage report --include='src/fedcsa/core/*,src/fedcsa/messages/*' --fail-under=95 --skip-covered
-	$(PYTEST) -n $$(($(CORES) + 2)) tests/federation tests docs src $(addprefix --ignore=,$(MEASURED))
+	$(PYTEST) -n $$(($(CORES) + 1)) tests/federation tests docs src $(addprefix --ignore=,$(MEASURED))
 
 attacks: $(STAMP)  ## every known attack, each with the figure that it reaches
 	FEDCSA_WHOLE_FUZZ=1 $(PYTEST) -n $(CORES) tests/attacks -rA

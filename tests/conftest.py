@@ -90,10 +90,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: first.get(item.nodeid.split("::")[0], len(LONG)))
 
 
-def pytest_collection_finish():
-    """All that was loaded stays: do not look through it for what can be freed, again and again."""
-    gc.freeze()
-    atexit.register(gc.unfreeze)  # libraries complain of what is left at the end
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """All that is loaded stays: do not look through it for what can be freed, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        atexit.register(gc.unfreeze)  # libraries complain of what is left at the end
 
 
 # One browser a file ---------------------------------------------------------------------------
