@@ -26,7 +26,6 @@ from fedcsa.run import InProcess, Progress, run_study
 from fedcsa.source.source import Source
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest, BacktestRow, outcomes_of, realised_rows
-from fedcsa.target.estimate import score_design
 from fedcsa.target.judge_given import Given, predictions_of
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.target import Target
@@ -175,9 +174,7 @@ class Player:
             standard_error=report.standard_error,
             reference=report.reference or None,
             held_for=tuple(report.held_for.tolist()),
-            measures=outcomes_of(
-                adaptation.measures, report.measures, score_design(self.plan, adaptation.reports)
-            ),
+            measures=outcomes_of(adaptation.measures, report.measures, adaptation.score_design),
         )
 
     def report(self, adaptation: Adaptation) -> BacktestReport:
@@ -199,7 +196,7 @@ class Player:
             held_for=adaptation.coverage(self._X, output, self._y),
             measures=realised_rows(
                 self.plan,
-                score_design(self.plan, adaptation.reports),
+                adaptation.score_design,
                 (self._X, self._y, output),
                 source=self.name,
                 patients=self._groups,

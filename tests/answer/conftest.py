@@ -20,7 +20,7 @@ from fedcsa.models.registry import expand_candidates, model_description
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow
-from fedcsa.target.estimate import estimates
+from fedcsa.target.estimate import Reported, estimates
 from fedcsa.target.promised_measures import (
     Calibration,
     DecisionCurve,
@@ -147,9 +147,9 @@ def adaptation_of(
     silence = [Finding("not-examined", name, {"reason": "outcomes_alike"}) for name in silent]
     a = Adaptation(
         plan=plan, table=Table1(n_target_rows, plan.features, plan.flags, np.zeros(d), np.ones(d)),
-        kept=kept, estimates=estimates(plan, reports, kept), reports=reports, model_reports={},
-        models={}, source_weights=weights or given, examinations=examined, backtest=backtest,
-        ledgers=ledgers_of(reports) if ledgers else {},
+        kept=kept, estimates=estimates(plan, Reported.of(reports), kept), reports=reports,
+        model_reports={}, models={}, source_weights=weights or given, examinations=examined,
+        backtest=backtest, ledgers=ledgers_of(reports) if ledgers else {},
         rounds=(len(plan.candidates),),
     )  # fmt: skip
     return replace(a, concluded=Concluded(a.promise, (*findings, *silence)))

@@ -51,7 +51,7 @@ from fedcsa.models.correction import Correction
 from fedcsa.outcomes import History
 from fedcsa.target.adaptation import Concluded
 from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
-from fedcsa.target.estimate import estimates
+from fedcsa.target.estimate import Reported, estimates
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.search import NUMBERS, RULE, USED_UP
 from fedcsa.target.verdict import Leg, Verdict
@@ -418,7 +418,7 @@ def searched(making):
     """A result of a search of two rounds, one of whose candidates failed."""
     whole = making.adaptation_of("ab", ["x"], candidates=(0.0, 0.1, 1.0, 0.5))
     plan = replace(whole.plan, space=({"penalty": {"low": 0.0, "high": 1.0}},))
-    found = estimates(plan, whole.reports, (0, 1, 3))
+    found = estimates(plan, Reported.of(whole.reports), (0, 1, 3))
     return replace(whole, plan=plan, rounds=(3, 1), kept=(0, 1, 3), estimates=found)
 
 

@@ -29,6 +29,7 @@ from fedcsa.models.trees import MAX_BIN, to_bins
 from fedcsa.plan import Plan
 from fedcsa.source.source import Source
 from fedcsa.target.accept import accept, open_models
+from fedcsa.target.estimate import Reported
 from fedcsa.target.target import Target
 
 FEATURES = ("x0", "x1")
@@ -62,7 +63,8 @@ def taken(report, asked, plan):
     """What is wrong with a model that the target takes from source 'a', if anything."""
     _, brief, said = asked
     accept(report, "a", *asked)
-    return open_models({"a": report}, {"a": said}, plan, [np.zeros((1, 2))], brief.sd)[2]
+    reported = Reported.of({"a": said})
+    return open_models({"a": report}, reported, plan, [np.zeros((1, 2))], brief.sd)[2]
 
 
 @pytest.fixture(scope="module")

@@ -201,7 +201,9 @@ def test_the_constant_is_the_mean_outcome_of_the_others(make):
     for name, examination in asked.items():
         others = {n: w for n, w in target._weights.items() if n != name}
         total = sum(others.values())
-        mean = sum(w * target._reports[n].outcome_mean[0] for n, w in others.items()) / total
+        mean = (
+            sum(w * target._reported.reports[n].outcome_mean[0] for n, w in others.items()) / total
+        )
         assert examination.constant[0] == pytest.approx(mean, rel=1e-12)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fedcsa.answer.store import summary
-from fedcsa.target.estimate import MOST_TIMES, eligible, validated, wild_models
+from fedcsa.core.weights import MOST_TIMES
+from fedcsa.target.estimate import Reported, eligible, validated, wild_models
 
 RNG = np.random.default_rng(21)
 SIZES = {"a": 40, "b": 25}
@@ -153,7 +154,7 @@ def test_a_candidate_that_failed_at_most_of_the_worth_is_dropped(make):
 def near(mean=0.0, risk=1.0):
     return SimpleNamespace(
         effective_rows=50.0, n_judged=50, imbalance=0.0, risk=np.array([risk]),
-        outcome_mean=np.array([mean]),
+        variance=np.zeros(1), failed={}, outcome_mean=np.array([mean]), outcome_sd=1.0,
     )  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def near(mean=0.0, risk=1.0):
 )
 def test_only_a_model_that_no_honest_site_could_send_is_wild(reports, levels, wild):
     outputs = {name: np.full(5, level) for name, level in zip(reports, levels, strict=True)}
-    assert wild_models(outputs, reports, "squared") == wild
+    assert wild_models(outputs, Reported.of(reports), "squared") == wild
 
 
 def claim(risk, rows=200, imbalance=0.0, failed=()):
@@ -183,6 +184,8 @@ def claim(risk, rows=200, imbalance=0.0, failed=()):
         imbalance=imbalance,
         n_judged=300,
         failed={str(k): "ValueError" for k in failed},
+        outcome_mean=np.zeros(1),
+        outcome_sd=1.0,
     )
 
 
@@ -193,28 +196,30 @@ TWO = SimpleNamespace(
 
 def test_sources_that_do_not_reach_the_target_keep_no_candidate_in_the_choice():
     far = {name: claim([1.5, 0.9], rows=12, imbalance=1.0) for name in "bcd"}
-    assert eligible(TWO, {"a": claim([1.0, 0.0], rows=300, failed=[1]), **far}) == (0,)
+    reports = {"a": claim([1.0, 0.0], rows=300, failed=[1]), **far}
+    assert eligible(TWO, Reported.of(reports)) == (0,)
 
 
 def test_sources_that_do_not_reach_the_target_take_no_candidate_from_the_choice():
     far = {name: claim([1.5, 0.0], rows=12, imbalance=1.0, failed=[1]) for name in "bcd"}
-    assert eligible(TWO, {"a": claim([1.0, 0.2], rows=300), **far}) == (0, 1)
+    assert eligible(TWO, Reported.of({"a": claim([1.0, 0.2], rows=300), **far})) == (0, 1)
 
 
 def test_whoever_claims_many_rows_takes_no_candidate_from_four_others():
-    others = {name: claim([1.0, 0.5]) for name in "abcd"}
-    assert eligible(TWO, {**others, "e": claim([1.0, 0.0], rows=6000, failed=[1])}) == (0, 1)
+    reports = {name: claim([1.0, 0.5]) for name in "abcd"}
+    reports["e"] = claim([1.0, 0.0], rows=6000, failed=[1])
+    assert eligible(TWO, Reported.of(reports)) == (0, 1)
 
 
 def test_a_source_that_moves_the_choice_is_named_though_another_has_no_loss():
     honest = {"a": claim([1.0, 0.5]), "b": claim([1.0, 0.0]), "c": claim([1.0, 0.5])}
     reports = {**honest, "liar": claim([0.0, 1000.0])}
-    assert validated(TWO, reports, (0, 1))[1] == {"liar": 2.0}
+    assert validated(TWO, Reported.of(reports), (0, 1))[1] == {"liar": 2.0}
     without_loss = {name: claim([1.0, 0.0]) for name in "abc"}
-    found = validated(TWO, {**without_loss, "liar": claim([0.0, 1000.0])}, (0, 1))[1]
-    assert found == {"liar": MOST_TIMES}
+    reports = {**without_loss, "liar": claim([0.0, 1000.0])}
+    assert validated(TWO, Reported.of(reports), (0, 1))[1] == {"liar": MOST_TIMES}
 
 
 def test_of_three_sources_one_that_lies_has_no_honest_one_named():
     reports = {"a": claim([1.0, 1.5], rows=600), "b": claim([1.0, 1.0]), "liar": claim([1.3, 1.0])}
-    assert validated(TWO, reports, (0, 1))[1] == {}
+    assert validated(TWO, Reported.of(reports), (0, 1))[1] == {}

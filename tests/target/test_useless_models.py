@@ -13,11 +13,11 @@ from fedcsa.run import InProcess, run_study
 from fedcsa.target.accept import MAX_ROWS
 from fedcsa.target.estimate import (
     MOST_CLAIMED,
+    Reported,
     eligible,
     outcome_means,
     useless_models,
     validated,
-    worth,
 )
 from fedcsa.target.verdict import bounded_weights
 
@@ -132,32 +132,38 @@ def test_who_could_not_examine_has_no_vote():
 # Claims ----------------------------------------------------------------------------------------
 
 
-def claimed(rows, effective=None, mean=0.0, imbalance=0.0, risk=1.0):
+def claimed(rows, effective=None, mean=0.0, imbalance=0.0, risk=(1.0,), failed=()):
+    """What the rules look at in a report; candidates that failed by their place."""
     return SimpleNamespace(
         n_judged=rows, effective_rows=rows if effective is None else effective,
-        imbalance=imbalance, outcome_mean=np.array([mean]), risk=np.array([risk]),
+        imbalance=imbalance, outcome_mean=np.array([mean]), outcome_sd=1.0,
+        risk=np.array(risk, float), variance=np.full(len(risk), 1e-4),
+        failed={str(k): "ModelFailed" for k in failed},
     )  # fmt: skip
 
 
 def test_rows_count_up_to_thirty_times_the_median_sources():
     reports = {n: claimed(100.0) for n in "abcd"} | {"e": claimed(float(MAX_ROWS))}
-    assert worth(reports).tolist() == pytest.approx([100.0] * 4 + [MOST_CLAIMED * 100.0])
+    worth = Reported.of(reports).worth
+    assert worth.tolist() == pytest.approx([100.0] * 4 + [MOST_CLAIMED * 100.0])
 
 
 def test_claims_of_honest_sources_count_to_the_bit():
     reports = {n: claimed(rows, 0.7 * rows) for n, rows in zip("abc", (50, 200, 900), strict=True)}
     rows = np.array([r.effective_rows for r in reports.values()])
-    assert worth(reports).tobytes() == target_equivalent_rows(rows, np.zeros(3)).tobytes()
+    worth = Reported.of(reports).worth
+    assert worth.tobytes() == target_equivalent_rows(rows, np.zeros(3)).tobytes()
 
 
 def test_of_two_sources_nobody_can_say_which_claims_too_much():
-    assert worth({"a": claimed(10.0), "b": claimed(1e6)}).tolist() == pytest.approx([10.0, 1e6])
+    reports = {"a": claimed(10.0), "b": claimed(1e6)}
+    assert Reported.of(reports).worth.tolist() == pytest.approx([10.0, 1e6])
 
 
 def test_a_mean_outcome_counts_up_to_two_errors_from_the_median():
     reports = {n: claimed(100.0, mean=0.1 * k) for k, n in enumerate("abcd")}
     reports["e"] = claimed(100.0, mean=1e6)
-    means = outcome_means(reports, "squared")
+    means = outcome_means(Reported.of(reports), "squared")
     assert means["e"].tolist() == pytest.approx([0.2 + 2.0])
     for name in "abcd":
         assert means[name].tobytes() == reports[name].outcome_mean.tobytes()
@@ -166,13 +172,13 @@ def test_a_mean_outcome_counts_up_to_two_errors_from_the_median():
 @pytest.mark.parametrize("loss", ["brier", "own"])
 def test_only_losses_in_units_of_the_outcome_bound_its_mean(loss):
     reports = {n: claimed(100.0) for n in "abcd"} | {"e": claimed(100.0, mean=1e6)}
-    assert outcome_means(reports, loss)["e"].tolist() == [1e6]
+    assert outcome_means(Reported.of(reports), loss)["e"].tolist() == [1e6]
 
 
 def test_a_far_sources_mean_outcome_stays_as_it_is():
     """It has next to no weight, and may well differ."""
     reports = {n: claimed(100.0) for n in "abc"} | {"d": claimed(9.0, mean=50.0, imbalance=3.0)}
-    assert outcome_means(reports, "squared")["d"].tolist() == [50.0]
+    assert outcome_means(Reported.of(reports), "squared")["d"].tolist() == [50.0]
 
 
 # The choice ------------------------------------------------------------------------------------
@@ -181,42 +187,44 @@ PLAN = SimpleNamespace(method="validated", combine="mean", candidates=[{}, {}, {
 
 
 def told(rows, risks, failed=()):
-    """A report on three candidates; those that failed by their place."""
-    return SimpleNamespace(
-        effective_rows=rows, n_judged=int(rows), imbalance=0.0, risk=np.array(risks, float),
-        variance=np.full(3, 1e-4), failed={str(k): "ModelFailed" for k in failed},
-    )  # fmt: skip
+    """A report on three candidates."""
+    return claimed(rows, risk=risks, failed=failed)
+
+
+def moves_choice(reports):
+    """Who alone moves the choice of three candidates, and by how much."""
+    return validated(PLAN, Reported.of(reports), (0, 1, 2))[1]
 
 
 def test_who_alone_moves_the_choice_is_found_by_one_voice_each():
     reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"}
     reports["e"] = told(100.0, [1e4, 1e4, 1e-4])
-    assert validated(PLAN, reports, (0, 1, 2))[1] == {"e": pytest.approx(1.3)}
+    assert moves_choice(reports) == {"e": pytest.approx(1.3)}
 
 
 def test_a_small_liar_does_not_have_a_large_honest_source_left_out():
     """Without the large one, the liar's candidate would be chosen: only the liar finds it good."""
     reports = {n: told(40.0, [1.0, 1.01, 1.3]) for n in "abc"}
     reports |= {"d": told(120.0, [0.9, 0.9, 1e-4]), "large": told(400.0, [1.0, 1.01, 1.3])}
-    assert validated(PLAN, reports, (0, 1, 2))[1] == {}
+    assert moves_choice(reports) == {}
 
 
 def test_a_far_source_alone_moves_no_choice_either():
     reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"} | {"e": told(5.0, [1e4, 1e4, 0])}
-    assert validated(PLAN, reports, (0, 1, 2))[1] == {"e": pytest.approx(1.3)}
+    assert moves_choice(reports) == {"e": pytest.approx(1.3)}
 
 
 def test_whoever_failed_a_candidate_is_not_asked_about_it_and_does_not_end_the_asking():
     reports = {n: told(100.0, [1.0, 1.01, 1.2]) for n in "abc"}
     reports |= {"d": told(100.0, [0.0, 1.01, 1.2], failed=[0])}
     reports |= {"e": told(100.0, [1e4, 0.0, 1e-4], failed=[1])}
-    assert list(validated(PLAN, reports, (0, 1, 2))[1]) == ["e"]
+    assert list(moves_choice(reports)) == ["e"]
 
 
 def test_a_claim_of_many_rows_takes_no_candidate_from_the_others():
     reports = {n: told(100.0, [1.0, 1.01, 1.3]) for n in "abcd"}
     reports["e"] = told(1e8, [0.0, 0.0, 1.3], failed=[0, 1])
-    assert eligible(PLAN, reports) == (0, 1, 2)
+    assert eligible(PLAN, Reported.of(reports)) == (0, 1, 2)
 
 
 # The weights where sites differ ----------------------------------------------------------------

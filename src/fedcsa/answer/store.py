@@ -48,7 +48,7 @@ from fedcsa.plan import Plan
 from fedcsa.target.accept import score_problem
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
-from fedcsa.target.estimate import estimates, score_design
+from fedcsa.target.estimate import estimates
 from fedcsa.target.risk_units import risk_scale
 from fedcsa.target.verdict import Promise
 from fedcsa.update import Update
@@ -488,7 +488,7 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
         name: _record(ExaminationReport, item) for name, item in content["examinations"].items()
     }
     _require(set(examined) <= set(told.reports))
-    design = score_design(told.plan, told.reports)
+    design = told.score_design
     for name, report in examined.items():
         _require(score_problem(report, design, told.reports[name]) is None)
     promise, played = content["promise"], content["backtest"]
@@ -525,7 +525,7 @@ def _own_scores(content: Mapping[str, Any] | None, told: Adaptation) -> OwnScore
     """
     if content is None:
         return None
-    design = score_design(told.plan, told.reports)
+    design = told.score_design
     shares, n_rows = (np.array(content[name], np.float64) for name in ("shares", "n_rows"))
     groups = design.n_subgroups + 1
     _require(shares.shape == (groups, len(design.classes), design.n_bins, 2))
@@ -574,7 +574,7 @@ def _estimates(
     """What was estimated then, also where another version of the package would say otherwise."""
     found = {}
     candidates = [thaw(told.plan.candidates[index]) for index in kept]
-    for method, fresh in estimates(told.plan, told.reports, kept).items():
+    for method, fresh in estimates(told.plan, told.reported, kept).items():
         then = content[method]
         chosen, weights = candidates.index(then["candidate"]), fresh.weights.copy()
         weights[chosen] = [then["source_weights"][name] for name in told.sources]

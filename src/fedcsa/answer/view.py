@@ -37,7 +37,6 @@ from fedcsa.messages.policy import LedgerEntry
 from fedcsa.plan import Plan
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.backtest_result import Backtest
-from fedcsa.target.estimate import reaches
 from fedcsa.target.promised_measures import (
     Calibration,
     DecisionCurve,
@@ -513,7 +512,7 @@ def _sources(
     reasons = {x.source: x.evidence for x in a.findings if x.code == "not-examined"}
     words, lines = WORDS[loss_measure(a.plan)], []
     for name, report in a.reports.items():
-        near, told = reaches(report), "—"
+        near, told = name in a.reaching, "—"
         if name in found:
             told = words.with_interval(*found[name])
         elif not near:

@@ -26,6 +26,8 @@ from fedcsa.errors import must, one_of
 CAUTION = 0.5
 #: Training weights are chosen only if the sources are worth so many rows of the target.
 MIN_WORTH = 10.0
+#: A risk that is more times another is told as so many: nobody reads more, and it stays finite.
+MOST_TIMES = 1e6
 #: Huber's constant, in medians: a model farther off than this loses weight.
 HUBER = 1.5
 #: With fewer sources a median says little; of one of them the model may fail to come.
@@ -212,6 +214,29 @@ def validated_estimate(
     if worth.sum() < MIN_WORTH and (powers == 0.0).any():
         score = np.where(powers > 0.0, np.inf, score)
     return Estimate("validated", risk, weights, int(score.argmin()), errors)
+
+
+def times_worse(taken: Array, best: Array) -> float:
+    """How many times larger sources find the risk of one candidate than of another, in the middle.
+
+    Two or more must be asked, or it is 1; where only two are, both must find it worse.
+
+    Parameters
+    ----------
+    taken, best : array of shape (sources,)
+        Risk of either candidate, as every source that is asked finds it.
+
+    Examples
+    --------
+    >>> times_worse(np.array([2.0, 3.0, 9.0]), np.array([1.0, 1.0, 1.0]))
+    3.0
+    """
+    if len(taken) < 2:
+        return 1.0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        times = np.where(best > 0.0, taken / best, np.where(taken > 0.0, np.inf, 1.0))
+    times = np.minimum(times, MOST_TIMES)
+    return float(np.median(times) if len(times) > 2 else times.min())
 
 
 def model_weights(worth: Array, outputs: Array) -> Array:

@@ -45,7 +45,7 @@ from fedcsa.site.source_desk import check_rows, one_of_phase
 from fedcsa.site.told import Cohort, check_briefs, check_together
 from fedcsa.source.certificate import Certificate
 from fedcsa.source.source import Source
-from fedcsa.target.estimate import examinations, score_design
+from fedcsa.target.estimate import Reported, examinations, score_design
 from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
 
@@ -295,7 +295,7 @@ def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel
     models = models or {"": LinearModel(np.zeros(len(plan.features)), 0.0)}  # it is not shown
     weights = dict.fromkeys(models, 1.0 / len(models))
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
-    means, design = dict.fromkeys(weights, outcome), score_design(plan, {})
+    means, design = dict.fromkeys(weights, outcome), score_design(plan, Reported.of({}))
     [(_, asked)] = examinations([""], request, plan, weights, models, means, design)
     if isinstance(asked, MessageError):
         raise asked

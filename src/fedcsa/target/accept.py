@@ -19,7 +19,6 @@ from fedcsa.core.losses import BOUNDED, CLASSIFICATION, LOG_FLOOR, REGRESSION
 from fedcsa.core.measures import NOT_ESTIMABLE, least_variance, measure_columns, measure_values
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
 from fedcsa.core.scores import (
-    NUMBER_SUMS,
     TABLE_COLUMNS,
     ScoreDesign,
     Told,
@@ -46,7 +45,7 @@ from fedcsa.messages.messages import (
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
 from fedcsa.models.model import predicted_or_why_not
-from fedcsa.target.estimate import reaches, wild_models
+from fedcsa.target.estimate import Reported, wild_models
 from fedcsa.target.search import check_same_rows
 
 if TYPE_CHECKING:
@@ -288,7 +287,7 @@ def _of_two_values(mean: Array) -> Array:
 
 def open_models(
     sent: Mapping[str, ModelReport],
-    reports: Mapping[str, RiskReport],
+    reported: Reported,
     plan: Plan,
     seen: Iterable[Array],
     sd: Array,
@@ -302,8 +301,8 @@ def open_models(
     Parameters
     ----------
     sent : mapping of str to ModelReport
-    reports : mapping of str to RiskReport
-        Of all sources; they tell how large an error typically is.
+    reported : Reported
+        What all sources told: how large an error typically is.
     plan : Plan
     seen : iterable of array of shape (rows, features)
         The target's rows in the models' units; its means alone, if it told only a table. Models
@@ -319,21 +318,22 @@ def open_models(
         except ModelError as error:
             refused[name] = MessageError(f"The model of source {name!r} is refused. {error}")
     for place, rows in enumerate(seen):
-        outputs, failed = dict[str, Array](), dict[str, str]()
-        for name, model in models.items():
-            output, reason = predicted_or_why_not(model, rows)
+        outputs = dict[str, Array]()
+        for name in list(models):
+            output, reason = predicted_or_why_not(models[name], rows)
             if output is None:
-                failed[name] = reason
+                unable[name] = reason
+                del models[name]
             elif place == 0:
                 outputs[name] = output
-        for name in wild_models(outputs, reports, plan.loss) if outputs else ():
-            failed[name] = "WildModel"
-            if reaches(reports[name]):  # elsewhere an honest model may be far off
+        for name in wild_models(outputs, reported, plan.loss) if outputs else ():
+            del models[name]
+            if name in reported.reaching:
                 text = f"The model of source {name!r} predicts what no honest model would. {_ASK}"
                 refused[name] = wild = MessageError(text)
                 wild.rule = "wild_model"
-        models = {name: model for name, model in models.items() if name not in failed}
-        unable |= {name: reason for name, reason in failed.items() if name not in refused}
+            else:  # there an honest model may be far off
+                unable[name] = "WildModel"
     return models, unable, refused
 
 
@@ -368,15 +368,13 @@ def score_problem(
         return "sums or variances of another study"
     if wrong := _table_problem(table, design):
         return wrong
-    told = told_by(design, table, sums)
-    untold = [s for s in range(n) if s not in told]
-    silent = [*untold, *(s + design.n_subgroups for s in untold)]
-    known = variances != NOT_ESTIMABLE
-    if sums[untold].any() or known[silent].any():
+    told, known = told_by(design, table, sums), variances != NOT_ESTIMABLE
+    untold = np.setdiff1d(np.arange(n), list(told))
+    if sums[untold].any() or known[untold].any() or known[untold + design.n_subgroups].any():
         return "numbers of a subgroup without a table"
-    floors = [[c.smallest for c in columns]] * n
-    floors += [[c.smallest_gap for c in columns]] * design.n_subgroups
-    if (known & (variances < np.array(floors) / SLACK)).any():
+    each = np.array([(c.smallest, c.smallest_gap, c.measure.binomial) for c in columns]).T
+    floors = np.repeat(each[:2], (n, design.n_subgroups), axis=0)
+    if (known & (variances < floors / SLACK)).any():
         return "a variance below its floor"
     of_sums = _class_problem if design.n_classes else _number_problem
     for s, part in told.items():
@@ -388,7 +386,7 @@ def score_problem(
         if not np.isfinite(x[known[s]]).all():
             return "a variance of a measure that has no value"
         # A variance is not below that of a binomial count, where the measure is a rate.
-        rates = [k for k in np.flatnonzero(known[s]) if columns[k].measure.binomial]
+        rates = np.flatnonzero(known[s] & (each[2] > 0.0))
         least = [least_variance(columns[k].measure, x[k], effective[k]) for k in rates]
         if (variances[s, rates] * SLACK**3 < least).any():
             return "a variance below its floor"
@@ -405,13 +403,12 @@ def _table_problem(table: Array, design: ScoreDesign) -> str | None:
     """
     if table.shape[1] != len(TABLE_COLUMNS) or (table[:, :4] != np.floor(table[:, :4])).any():
         return "cells that are not whole numbers"
-    places = [tuple(place) for place in table[:, :3]]
-    if places != sorted(set(places)):
+    if not np.array_equal(np.unique(table[:, :3], axis=0), table[:, :3]):
         return "cells out of order"
-    told = {place[0] for place in places}
+    told, classes = set(table[:, 0].tolist()), set(table[:, 1].tolist())
     if 0.0 not in told or not told <= set(range(design.n_subgroups + 1)):
         return "cells of unknown subgroups"
-    if {place[1] for place in places} != set(design.classes):
+    if classes != set(design.classes):
         return "cells of unknown classes"
     for s in told:
         for c in design.classes:
@@ -510,9 +507,7 @@ def _class_problem(told: Told) -> str | None:
 
 def _number_problem(told: Told) -> str | None:
     """The same for an outcome of numbers."""
-    w, y, yy, p, pp, py, absolute, squared = (
-        float(told.sums[name]) for name in NUMBER_SUMS if name != "weight_squares"
-    )
+    w, _, y, yy, p, pp, py, absolute, squared = told.exact.tolist()  # see `NUMBER_SUMS`
     size = yy + pp + 2.0 * abs(py)
     for first, second in ((y, yy), (p, pp), (absolute, squared)):
         if first**2 > SLACK**2 * w * second + TINY_PRODUCT:

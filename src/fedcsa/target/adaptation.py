@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcsa.core.arrays import Array, as_matrix
-from fedcsa.core.scores import OwnScores
+from fedcsa.core.scores import OwnScores, ScoreDesign
 from fedcsa.core.table import Table1
 from fedcsa.core.weights import Estimate
 from fedcsa.data.coding import Columns
@@ -35,7 +35,7 @@ from fedcsa.models.fitted import FittedModel
 from fedcsa.models.given import Formula
 from fedcsa.models.linear_format import LinearModel, Lines
 from fedcsa.target.conclude import findings_of
-from fedcsa.target.estimate import NO_OVERLAP, combine, reaches, score_design
+from fedcsa.target.estimate import NO_OVERLAP, Reported, combine, score_design, with_weight
 from fedcsa.target.per_patient import (
     PATIENT_LEVEL,
     IntervalCheck,
@@ -197,14 +197,34 @@ class Adaptation:
     # What the answers show, concluded when somebody asks ------------------------------------
 
     @cached_property
+    def reported(self) -> Reported:
+        """The reports, stacked."""
+        return Reported.of(self.reports)
+
+    @property
+    def reaching(self) -> tuple[str, ...]:
+        """The sources whose weighted rows stand for the target's population."""
+        return self.reported.reaching
+
+    @property
+    def near_examinations(self) -> dict[str, ExaminationReport]:
+        """What those sources found."""
+        return {n: self.examinations[n] for n in self.reaching if n in self.examinations}
+
+    @cached_property
+    def score_design(self) -> ScoreDesign:
+        """In which bins and units scores are counted."""
+        return score_design(self.plan, self.reported)
+
+    @cached_property
     def promise(self) -> Promise | None:
         """What a new site may expect, from what sources found that reach the target."""
         if self.concluded is not None:
             return self.concluded.promise
         if self.refused:  # a number would be believed
             return None
-        found = {n: item for n, item in self.examinations.items() if reaches(self.reports[n])}
-        return promise_of(found, self.source_weights, self.plan, self.n_target_rows)
+        weights, n_rows = self.source_weights, self.n_target_rows
+        return promise_of(self.near_examinations, weights, self.plan, n_rows)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -218,14 +238,10 @@ class Adaptation:
     @cached_property
     def evidence(self) -> Evidence | None:
         """What all measures rest on; None where no source that reaches the target told a table."""
-        found = {
-            name: report
-            for name, report in self.examinations.items()
-            if len(report.scores) and reaches(self.reports[name])
-        }
+        found = {n: item for n, item in self.near_examinations.items() if len(item.scores)}
         if self.promise is None or not found:
             return None
-        promise, design = self.promise, score_design(self.plan, self.reports)
+        promise, design = self.promise, self.score_design
         risk = (promise.risk, promise.lower, promise.upper, promise.between_sites)
         return Evidence.of(found, self.source_weights, self.plan, design, self.own_scores, risk)
 
@@ -291,17 +307,12 @@ class Adaptation:
         return None if self.promise is None else (self.promise.lower, self.promise.upper)
 
     @property
-    def reaching(self) -> tuple[str, ...]:
-        """The sources whose weighted rows stand for the target's population."""
-        return tuple(name for name in self.sources if reaches(self.reports[name]))
-
-    @property
     def refused(self) -> bool:
         """Whether there is no answer: no source comes near the target."""
         if not self.plan.examined:
             return False
-        mean = sum(a * self.reports[name].imbalance for name, a in self.source_weights.items())
-        return mean > NO_OVERLAP or not any(map(reaches, self.reports.values()))
+        a = [self.source_weights.get(name, 0.0) for name in self.reported.names]
+        return not self.reported.near.any() or float(self.reported.imbalance @ a) > NO_OVERLAP
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -400,11 +411,15 @@ class Adaptation:
             found = self._line.predict(rows)
         else:
             seen = self._in_units(rows) if self.plan.scale else rows
-            weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
-            found = combine(self.models, weights, seen, self.plan.combine)
+            found = combine(self.models, self._model_weights, seen, self.plan.combine)
         if self.correction is None or not corrected:
             return found
         return self.correction.corrected(found, self._in_units(rows))
+
+    @property
+    def _model_weights(self) -> Mapping[str, float]:
+        """Weight of every model in the mixture: a given one is alone."""
+        return {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
 
     @cached_property
     def _line(self) -> LinearModel | None:
@@ -440,17 +455,15 @@ class Adaptation:
         """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
             raise ModelError("A median of models is not a linear model, so it cannot be exported.")
-        told = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
-        names = sorted(name for name in self.models if told.get(name, 0.0) > 0.0)
-        if not names:
+        _, members, weights = with_weight(self.models, self._model_weights)
+        if not members:
             raise ModelError("This result has no model that could be exported.")
-        lines = Lines.of([self.models[name] for name in names])
+        lines = Lines.of(members)
         if lines is None:
             raise ModelError(
                 "Only linear models can be exported; this study's model is of another kind. The "
                 "result folder predicts with it: fedcsa predict."
             )
-        weights = np.array([told[name] for name in names])
         if not self.plan.scale:
             return weights, lines
         slopes = lines.coefficients / self.table.sd
@@ -548,8 +561,7 @@ class Adaptation:
         return z
 
     def _limits(self, level: float) -> Limits | None:
-        design = score_design(self.plan, self.reports)
-        return limits_of(self.examinations, self.reports, self.reaching, design, level)
+        return limits_of(self.examinations, self.reported, self.score_design, level)
 
     def limits(self, level: float) -> Limits:
         """How far outcomes lie from predictions for this part of patients, or an error."""

@@ -120,7 +120,7 @@ def _claims(adaptation: Adaptation) -> Iterator[Finding]:
             yield Finding("rows-claimed", name, {"effective rows": rows, "counted": most})
     if not adaptation.kept:  # of a given model
         return
-    for name, times in validated(plan, reports, adaptation.kept)[1].items():
+    for name, times in validated(plan, adaptation.reported, adaptation.kept)[1].items():
         yield Finding("report-moves-choice", name, {"risk for the others times": times})
 
 
@@ -179,9 +179,7 @@ def _examination(adaptation: Adaptation) -> Iterator[Finding]:
         if found.reason:
             yield Finding("not-examined", name, {"reason": found.reason})
             yield from _silent(adaptation, name)
-    reaching = set(adaptation.reaching)
-    near = {n: item for n, item in adaptation.examinations.items() if n in reaching}
-    for name, (far, times) in far_examiners(near).items():
+    for name, (far, times) in far_examiners(adaptation.near_examinations).items():
         yield Finding("stands-out", name, {"standard deviations": far, "times the median": times})
     if examined and not adaptation.refused:
         if adaptation.promise is None:

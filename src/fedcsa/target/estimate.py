@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array
+from fedcsa.core.arrays import Array, read_only
 from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.scores import ScoreDesign
 from fedcsa.core.tilt import target_equivalent_rows
@@ -19,6 +21,7 @@ from fedcsa.core.weights import (
     capped,
     estimate,
     median_mixture,
+    times_worse,
     useless_votes,
     validated_estimate,
 )
@@ -54,8 +57,6 @@ FEWEST_TO_COMPARE = 3
 FEWEST_FOR_MIDDLE = 4
 #: The most by which one source's report may move the choice, in the risk that the others report.
 MOST_REGRET = 0.1
-#: A risk that is more times another is told as so many: nobody reads more, and it stays finite.
-MOST_TIMES = 1e6
 #: Typical errors by which a source's mean outcome may lie from the median one: weighted to the same
 #: population, honest ones differ by less than one.
 MOST_OFF = 2.0
@@ -71,24 +72,72 @@ ERROR_POWERS = {"squared": 0.5, "absolute": 1.0}
 MAX_ERRORS_OFF = 100.0
 
 
-def reaches(report: RiskReport) -> bool:
-    """Whether a source's weighted rows stand for the target's population."""
-    return report.effective_rows >= MIN_EFFECTIVE_ROWS and report.imbalance <= MAX_IMBALANCE
+@dataclass(frozen=True, eq=False, repr=False)
+class Reported:
+    """The reports of all sources, stacked: every rule of the target is a function of these arrays.
 
+    Sources are in alphabetical order.
 
-def worth(reports: Mapping[str, RiskReport]) -> Array:
-    """m_j of every source: how many rows of the target its weighted rows are worth.
-
-    Effective rows beyond `MOST_CLAIMED` times the median source's rows do not count.
+    Attributes
+    ----------
+    names : tuple of str
+    reports : mapping of str to RiskReport
+        What was stacked.
+    reaching : tuple of str
+        The sources that reach the target: their weighted rows stand for its population.
+    worth : array of shape (sources,)
+        m_j: how many rows of the target the weighted rows of a source are worth. Effective rows
+        beyond `MOST_CLAIMED` times the median source's rows do not count.
+    imbalance : array of shape (sources,)
+    near : array of bool of shape (sources,)
+        Whether a source reaches the target.
+    risk, variance : array of shape (candidates, sources)
+    fitted : array of bool of shape (candidates, sources)
+        False where a source failed to fit a candidate.
+    outcome_mean : array of shape (sources, 1 or classes)
+    outcome_sd : array of shape (sources,)
     """
-    ordered = [reports[name] for name in sorted(reports)]
-    rows = np.array([report.effective_rows for report in ordered])
-    if len(ordered) >= FEWEST_TO_COMPARE:
-        rows = np.minimum(rows, MOST_CLAIMED * np.median([r.n_judged for r in ordered]))
-    return target_equivalent_rows(rows, np.array([report.imbalance for report in ordered]))
+
+    names: tuple[str, ...]
+    reports: Mapping[str, RiskReport]
+    reaching: tuple[str, ...]
+    worth: Array
+    imbalance: Array
+    near: NDArray[np.bool_]
+    risk: Array
+    variance: Array
+    fitted: NDArray[np.bool_]
+    outcome_mean: Array
+    outcome_sd: Array
+
+    @classmethod
+    def of(cls, reports: Mapping[str, RiskReport]) -> Reported:
+        """Stack reports on the same candidates; there may be none."""
+        reports = dict(sorted(reports.items()))
+        names = tuple(reports)
+        numbers, risks, variances, means = np.empty((len(names), 4)), [], [], []
+        for j, r in enumerate(reports.values()):
+            numbers[j] = r.effective_rows, r.imbalance, r.n_judged, r.outcome_sd
+            risks.append(r.risk)
+            variances.append(r.variance)
+            means.append(r.outcome_mean)
+        rows, imbalance, judged, sd = numbers.T
+        near = (rows >= MIN_EFFECTIVE_ROWS) & (imbalance <= MAX_IMBALANCE)
+        if len(names) >= FEWEST_TO_COMPARE:
+            rows = np.minimum(rows, MOST_CLAIMED * np.median(judged))
+        none = np.empty((len(risks[0]) if risks else 0, 0))
+        risk, variance = np.column_stack([none, *risks]), np.column_stack([none, *variances])
+        fitted = np.ones(risk.shape, bool)
+        for j, r in enumerate(reports.values()):
+            fitted[[*map(int, r.failed)], j] = False
+        arrays = (
+            target_equivalent_rows(rows, imbalance), imbalance, near, risk, variance, fitted,
+            np.array(means), sd,
+        )  # fmt: skip
+        return cls(names, reports, tuple(compress(names, near)), *map(read_only, arrays))
 
 
-def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
+def eligible(plan: Plan, reported: Reported) -> tuple[int, ...]:
     """Indices of the candidates to choose from.
 
     A candidate that failed at one source is left out there. It stays in the choice if the
@@ -99,122 +148,88 @@ def eligible(plan: Plan, reports: Mapping[str, RiskReport]) -> tuple[int, ...]:
     Parameters
     ----------
     plan : Plan
-    reports : mapping of str to RiskReport
+    reported : Reported
     """
-    ordered = [reports[name] for name in sorted(reports)]
-    every = range(len(plan.candidates))
-    fitted = np.array([[str(k) not in report.failed for report in ordered] for k in every])
-    value = worth(reports) if plan.method == "validated" else np.ones(len(reports))
-    near = np.array([reaches(report) for report in ordered])
+    near, fitted = reported.near, reported.fitted
+    value = np.array(reported.worth) if plan.method == "validated" else np.ones(len(near))
     if near.sum() >= FEWEST_FOR_MIDDLE:  # whoever claims many rows takes no candidate from all
         value[near] = value[near].sum() * capped(value[near], MAX_WEIGHT)
     weight = fitted @ value
     enough = fitted.sum(axis=1) >= (MEDIAN_MODELS if plan.combine == "median" else 1)
     kept = np.flatnonzero(enough & (weight > 0.0) & (weight >= 0.5 * weight.max(initial=0.0)))
     if not len(kept):
-        names = [name for name in sorted(reports) if reports[name].failed]
-        reasons = sorted({r for name in names for r in reports[name].failed.values()})
+        names = [name for name in reported.names if reported.reports[name].failed]
+        reasons = sorted({r for name in names for r in reported.reports[name].failed.values()})
         raise CandidatesError(
             f"At least one candidate must be fitted; all {len(plan.candidates)} failed at "
             f"{', '.join(map(repr, names))} ({', '.join(reasons)}). "
             "Check the candidates' names and values."
         )
-    return tuple(int(index) for index in kept)
+    return tuple(kept.tolist())
 
 
-def estimates(
-    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
-) -> dict[str, Estimate]:
-    """Every method's estimate over the `kept` candidates, sources in alphabetical order.
+def estimates(plan: Plan, reported: Reported, kept: Sequence[int]) -> dict[str, Estimate]:
+    """Every method's estimate over the `kept` candidates.
 
     Parameters
     ----------
     plan : Plan
-    reports : mapping of str to RiskReport
+    reported : Reported
     kept : sequence of int
         Indices of candidates.
     """
-    names, columns, found = sorted(reports), list(kept), {}
+    columns, found = list(kept), {}
     if plan.method == "validated":
-        found["validated"] = validated(plan, reports, kept)[0]
+        found["validated"] = validated(plan, reported, kept)[0]
     if not plan.compared:
         return found
-    fitted = np.array([[str(k) not in reports[name].failed for name in names] for k in columns])
-    terms = [_terms(reports[name], columns) for name in names]
+    terms = [_terms(reported.reports[name], columns) for name in reported.names]
     for method in plan.compared:
         given = None
         if method == "fedle":
-            given = [float((plan.fedle_weights or {})[name]) for name in names]
+            given = [float((plan.fedle_weights or {})[name]) for name in reported.names]
             if not any(given) and method != plan.method:
                 continue  # what is only compared must not stop a study of which some refused
         how = plan.combine if method == plan.method else "mean"
-        found[method] = estimate(method, terms, given, how, fitted)
+        found[method] = estimate(method, terms, given, how, reported.fitted[columns])
     return found
 
 
 def validated(
-    plan: Plan, reports: Mapping[str, RiskReport], kept: Sequence[int]
+    plan: Plan, reported: Reported, kept: Sequence[int]
 ) -> tuple[Estimate, dict[str, float]]:
     """The default method's estimate over the `kept` candidates, and whose risks it leaves out.
 
     It is the source that alone moves the choice to a candidate which most others find worse, with
-    how many times larger their risk would be.
+    how many times larger their risk would be. Each that reaches the target and fitted both has
+    one voice whatever its rows.
 
     Parameters
     ----------
     plan : Plan
-    reports : mapping of str to RiskReport
+    reported : Reported
     kept : sequence of int
         Indices of candidates.
     """
-    names, columns = sorted(reports), list(kept)
-    told = (
-        np.column_stack([reports[name].risk[columns] for name in names]),
-        worth(reports),
-        np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept]),
-        np.column_stack([reports[name].variance[columns] for name in names]),
-        plan.combine,
-    )
-    fitted = np.array([[str(k) not in reports[name].failed for name in names] for k in columns])
+    columns, near = list(kept), reported.near
+    risk, fitted = reported.risk[columns], reported.fitted[columns]
+    powers = np.array([float(plan.candidates[k].get(RATIO_POWER, 0.0)) for k in kept])
+    told = risk, reported.worth, powers, reported.variance[columns], plan.combine
     found, left_out = validated_estimate(*told, fitted), dict[str, float]()
-    near = [name for name in names if reaches(reports[name])]
-    if len(near) < FEWEST_TO_COMPARE or plan.combine == "median":
+    if near.sum() < FEWEST_TO_COMPARE or plan.combine == "median":
         return found, {}
     chosen, most = found.chosen, 1.0 + MOST_REGRET
-    for index, name in enumerate(names):
-        without = validated_estimate(*told, fitted & (np.arange(len(names)) != index))
-        alone = fitted[:, index] & (fitted.sum(axis=1) == 1)
-        if without.chosen == chosen or alone.any():
+    alone = fitted & (fitted.sum(axis=1, keepdims=True) == 1)
+    for index, name in enumerate(reported.names):
+        others = np.arange(len(near)) != index
+        without = validated_estimate(*told, fitted & others)
+        if without.chosen == chosen or alone[:, index].any():
             continue
-        asked = [reports[other] for other in near if other != name]
-        times = _times_worse(asked, kept[chosen], kept[without.chosen])
+        both = [chosen, without.chosen]
+        times = times_worse(*risk[both][:, near & others & fitted[both].all(axis=0)])
         if times > most:
             found, left_out, most = without, {name: times}, times
     return found, left_out
-
-
-def _times_worse(asked: Sequence[RiskReport], taken: int, best: int) -> float:
-    """How many times larger sources find the risk of one candidate than of another, in the middle.
-
-    Each that fitted both has one voice whatever its rows; two or more must be, and where only two
-    are asked, both must find it worse.
-
-    Parameters
-    ----------
-    asked : sequence of RiskReport
-        Of sources that reach the target.
-    taken, best : int
-        The candidates.
-    """
-    both = [taken, best]
-    told = [r.risk[both] for r in asked if not any(str(k) in r.failed for k in both)]
-    if len(told) < FEWEST_TO_COMPARE - 1:
-        return 1.0
-    mine, theirs = np.transpose(told)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        times = np.where(theirs > 0.0, mine / theirs, np.where(mine > 0.0, np.inf, 1.0))
-    times = np.minimum(times, MOST_TIMES)
-    return float(np.median(times) if len(told) >= FEWEST_TO_COMPARE else times.min())
 
 
 def _terms(report: RiskReport, columns: list[int]) -> RiskTerms:
@@ -248,6 +263,22 @@ def require_median(n_sources: int, fewest: int) -> None:
 # The mixture of the models ------------------------------------------------------------------
 
 
+def with_weight(
+    models: Mapping[str, FittedModel], weights: Mapping[str, float]
+) -> tuple[NDArray[np.object_], list[FittedModel], Array]:
+    """Names, models and weights a_j of those that have weight, in alphabetical order.
+
+    Parameters
+    ----------
+    models : mapping of str to FittedModel
+    weights : mapping of str to float
+        a_j by name; a model that is not among them has none.
+    """
+    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
+    members, a = [models[name] for name in names], [weights[name] for name in names]
+    return np.array(names, dtype=object), members, np.array(a)
+
+
 def combine(
     models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
 ) -> Array:
@@ -266,13 +297,12 @@ def combine(
         raise ModelError(
             "No source sent a model, so there is nothing to predict with. The findings say why."
         )
-    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
+    _, members, a = with_weight(models, weights)
     if how == "median":
-        outputs = np.stack([models[name].predict(seen) for name in names], axis=1)
-        return median_mixture(outputs, np.array([weights[name] for name in names]))
-    total: Array = weights[names[0]] * models[names[0]].predict(seen)
-    for name in names[1:]:
-        total = total + weights[name] * models[name].predict(seen)
+        return median_mixture(np.stack([model.predict(seen) for model in members], axis=1), a)
+    total: Array = a[0] * members[0].predict(seen)
+    for share, model in zip(a[1:], members[1:], strict=True):
+        total = total + share * model.predict(seen)
     return total
 
 
@@ -309,10 +339,8 @@ def examinations(
     again : bool
         Whether it is the second one.
     """
-    members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
-    a, each = np.array([weights[name] for name in members]), [models[name] for name in members]
-    lines = Lines.of(each)
-    means = np.array([np.atleast_1d(outcomes[name]) for name in members])
+    members, each, a = with_weight(models, weights)
+    lines, means = Lines.of(each), np.array([outcomes[name] for name in members])
     for name in sorted(names):
         its: NDArray[np.bool_] = members == name
         own = float(a[its].sum())
@@ -320,7 +348,7 @@ def examinations(
         others = its if its.all() else ~its  # alone, it makes its own constant
         shares = a[others] / a[others].sum()
         taken = ~its if own else others
-        shown = [each[k] for k in np.flatnonzero(taken).tolist()]
+        shown = list(compress(each, taken))
         held: tuple[EstimatorModel | None, ...] = ()
         if lines is not None and len(shown) > 1:  # together they are one form and two arrays
             forms, intercepts = [shown[0].form], lines.intercepts[taken, None]
@@ -341,7 +369,7 @@ def examinations(
             yield name, error
 
 
-def score_design(plan: Plan, reports: Mapping[str, RiskReport]) -> ScoreDesign:
+def score_design(plan: Plan, reported: Reported) -> ScoreDesign:
     """In which bins and units scores are counted; the same for all sources.
 
     Numbers are counted from the median of the sources' mean outcomes, in the median of their sds:
@@ -350,16 +378,16 @@ def score_design(plan: Plan, reports: Mapping[str, RiskReport]) -> ScoreDesign:
     Parameters
     ----------
     plan : Plan
-    reports : mapping of str to RiskReport
+    reported : Reported
     """
     centre, unit = 0.0, 1.0
-    if reports and not plan.classes:
-        centre = float(np.median([report.outcome_mean[0] for report in reports.values()]))
-        unit = float(np.median([report.outcome_sd for report in reports.values()])) or 1.0
+    if reported.names and not plan.classes:
+        centre = float(np.median(reported.outcome_mean[:, 0]))
+        unit = float(np.median(reported.outcome_sd)) or 1.0
     return ScoreDesign(len(plan.classes), plan.thresholds, len(plan.subgroups), centre, unit)
 
 
-def outcome_means(reports: Mapping[str, RiskReport], loss: str) -> dict[str, Array]:
+def outcome_means(reported: Reported, loss: str) -> dict[str, Array]:
     """Mean outcome of every source, or its share of every class: they make the constant.
 
     They are of weighted rows, so those of sources that reach the target differ by little. They
@@ -367,23 +395,31 @@ def outcome_means(reports: Mapping[str, RiskReport], loss: str) -> dict[str, Arr
 
     Parameters
     ----------
-    reports : mapping of str to RiskReport
+    reported : Reported
     loss : str
     """
-    means = {name: report.outcome_mean for name, report in reports.items()}
-    near = [name for name in means if reaches(reports[name])]
-    if loss not in ERROR_POWERS or len(near) < FEWEST_TO_COMPARE:
-        return means
-    middle = np.median([means[name] for name in near], axis=0)
-    worst = [float(report.risk.max()) for report in reports.values() if report.risk.any()]
-    errors = [risk ** ERROR_POWERS[loss] for risk in worst]
-    far = MOST_OFF * float(np.median(errors or [np.inf]))
-    return means | {name: np.clip(means[name], middle - far, middle + far) for name in near}
+    means, near = np.array(reported.outcome_mean), reported.near
+    if loss in ERROR_POWERS and near.sum() >= FEWEST_TO_COMPARE:
+        middle, errors = np.median(means[near], axis=0), _errors(reported, loss)
+        far = MOST_OFF * float(np.median(errors[errors > 0.0])) if errors.any() else np.inf
+        means[near] = np.clip(means[near], middle - far, middle + far)
+    return dict(zip(reported.names, means, strict=True))
 
 
-def wild_models(
-    outputs: Mapping[str, Array], reports: Mapping[str, RiskReport], loss: str
-) -> list[str]:
+def _errors(reported: Reported, loss: str) -> Array:
+    """The error of every source's worst candidate, in units of the outcome; 0 if there is none.
+
+    Parameters
+    ----------
+    reported : Reported
+    loss : str
+        A power of the error.
+    """
+    worst = reported.risk.max(axis=0, initial=0.0)
+    return np.array([risk ** ERROR_POWERS[loss] for risk in worst.tolist()])
+
+
+def wild_models(outputs: Mapping[str, Array], reported: Reported, loss: str) -> list[str]:
     """Sources whose model lies far from the others'.
 
     Model j is wild if s_j · median over rows |h_j(x) − med_k h_k(x)| > 100 e_j, with k over the
@@ -395,26 +431,22 @@ def wild_models(
     Parameters
     ----------
     outputs : mapping of str to array of shape (rows,)
-        What every source's model predicts for the target's rows.
-    reports : mapping of str to RiskReport
+        What every source's model predicts for the target's rows, in alphabetical order.
+    reported : Reported
     loss : str
     """
-    near = [outputs[name] for name in outputs if reaches(reports[name])]
-    if loss not in ERROR_POWERS or len(near) < FEWEST_TO_COMPARE:
+    sent, near = np.isin(reported.names, list(outputs)), reported.near
+    if loss not in ERROR_POWERS or (near & sent).sum() < FEWEST_TO_COMPARE:
         return []
-    power = ERROR_POWERS[loss]
-    error = {name: float(r.risk.max()) ** power for name, r in reports.items() if r.risk.any()}
-    typical = float(np.median(list(error.values()) or [0.0]))
-    centre = np.median(near, axis=0)
-    middle = float(np.median([float(report.outcome_mean[0]) for report in reports.values()]))
-    value, wild = worth(reports), []
-    for name, worth_of in zip(sorted(reports), value, strict=True):
-        if name in outputs:
-            own = max(error.get(name, 0.0), abs(float(reports[name].outcome_mean[0]) - middle))
-            share = 1.0 if reaches(reports[name]) else worth_of / value.max()
-            off = np.median(np.abs(outputs[name] - centre))
-            if share * off > MAX_ERRORS_OFF * max(own, typical) > 0.0:
-                wild.append(name)
+    errors, means = _errors(reported, loss), reported.outcome_mean[:, 0]
+    typical = float(np.median(errors[errors > 0.0])) if errors.any() else 0.0
+    own = np.maximum(errors, np.abs(means - np.median(means)))
+    most = MAX_ERRORS_OFF * np.maximum(own, typical)
+    share = np.where(near, 1.0, reported.worth / reported.worth.max())
+    centre, wild = np.median(list(compress(outputs.values(), near[sent])), axis=0), []
+    for (name, output), s, far in zip(outputs.items(), share[sent], most[sent], strict=True):
+        if s * np.median(np.abs(output - centre)) > far > 0.0:
+            wild.append(name)
     return wild
 
 
@@ -432,20 +464,20 @@ def useless_models(
     found : mapping of str to ExaminationReport
         Of sources that reach the target, each on all models with weight but its own.
     weights : mapping of str to float
-        a_j of every model.
+        a_j of every model, in alphabetical order.
     """
-    members = np.array([name for name, a in weights.items() if a > 0.0], dtype=object)
-    a = np.array([weights[name] for name in members])
-    told = {name: report for name, report in found.items() if len(report.member_risk)}
-    looked = np.array([members != name for name in told], bool).reshape(len(told), len(members))
-    ratios, spoils, votes = (np.zeros(looked.shape) for _ in range(3))
-    for row, report in enumerate(told.values()):
-        at = looked[row]
-        ratios[row, at], spoils[row, at], votes[row, at] = useless_votes(
-            report.member_risk, report.member_variance, report.constant_risk, a[at]
-        )
+    members, a = np.array(list(weights), dtype=object), np.array(list(weights.values()))
+    members, a = members[a > 0.0], a[a > 0.0]
+    looked = np.zeros((len(found), len(members)), bool)
+    ratios, spoils, votes = np.zeros((3, *looked.shape))
+    for row, (name, report) in enumerate(found.items()):
+        if len(report.member_risk):
+            at = looked[row] = members != name
+            ratios[row, at], spoils[row, at], votes[row, at] = useless_votes(
+                report.member_risk, report.member_variance, report.constant_risk, a[at]
+            )
     named = {}
-    for k in np.argsort(members):
+    for k, name in enumerate(members):
         here = looked[:, k]
         of, against = int(here.sum()), int(votes[:, k].sum())
         outvoted = 2 * against > of
@@ -453,7 +485,7 @@ def useless_models(
             outvoted = float(np.median(spoils[here, k])) > 1.0
         if outvoted and of >= FEWEST_TO_COMPARE - 1:
             middle = min(float(np.median(ratios[here, k])), FARTHEST_LOG)
-            named[members[k]] = {
+            named[name] = {
                 "examiners": float(against), "of": float(of),
                 "times a constant's risk": float(np.exp(middle)),
             }  # fmt: skip

@@ -10,11 +10,11 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.core.scores import ScoreDesign
 from fedcsa.errors import DataError, MessageError, ModelError, NoSourcesError
-from fedcsa.messages.messages import Examination, ModelReport, ModelRequest, RiskReport
+from fedcsa.messages.messages import Examination, ModelReport, ModelRequest
 from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import EstimatorModel, FittedModel
 from fedcsa.models.given import model_digest
-from fedcsa.target.estimate import worth
+from fedcsa.target.estimate import Reported
 
 if TYPE_CHECKING:
     from fedcsa.plan import Plan
@@ -127,20 +127,15 @@ def report_of_given(given: Given, plan: Plan) -> ModelReport | None:
     )
 
 
-def evidence_shares(reports: Mapping[str, RiskReport]) -> dict[str, float]:
-    """Share of every source in the rows of the target that all of them are worth.
-
-    Parameters
-    ----------
-    reports : mapping of str to RiskReport
-    """
-    value = worth(reports)
+def evidence_shares(reported: Reported) -> dict[str, float]:
+    """Share of every source in the rows of the target that all of them are worth."""
+    value = reported.worth
     if not value.sum() > 0.0:
         raise NoSourcesError(
             "Every source has weight zero, so nothing is known of the model at the target. "
             "Look for a source whose rows resemble the target's."
         )
-    return dict(zip(sorted(reports), (value / value.sum()).tolist(), strict=True))
+    return dict(zip(reported.names, (value / value.sum()).tolist(), strict=True))
 
 
 def examinations_of_given(

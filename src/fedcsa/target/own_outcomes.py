@@ -28,7 +28,7 @@ from fedcsa.core.random_effects import NewSite, new_site
 from fedcsa.core.scores import told_by
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.backtest_result import score_sums
-from fedcsa.target.estimate import outcome_means, score_design
+from fedcsa.target.estimate import outcome_means
 from fedcsa.target.verdict import RATE_SCALE, RESIDUAL_SCALE, risk_sites
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class OwnOutcomes:
     @cached_property
     def ratio(self) -> Quantity:
         """Logarithm of the risk over that of the sources' constant."""
-        means = outcome_means(self.adaptation.reports, self.plan.loss)
+        means = outcome_means(self.adaptation.reported, self.plan.loss)
         weights = self.adaptation.source_weights
         constant = np.atleast_1d(sum(a * means[name] for name, a in weights.items()))
         y = self.labelled.y
@@ -314,7 +314,7 @@ class OwnOutcomes:
         """The calibration slope; None if it was not promised, or there are three classes."""
         if len(self.plan.classes) > 2:
             return None
-        columns = measure_columns(score_design(self.plan, self.adaptation.reports))
+        columns = measure_columns(self.adaptation.score_design)
         names = [column.measure.name for column in columns]
         return self.measures.get((0, names.index("calibration_slope")))
 
@@ -324,7 +324,7 @@ class OwnOutcomes:
 
         Its value, the same on its scale, effective rows, and the variance on that scale.
         """
-        rows, design = self.labelled, score_design(self.plan, self.adaptation.reports)
+        rows, design = self.labelled, self.adaptation.score_design
         sums = score_sums(self.plan, design, (rows.X, rows.y, rows.output), rows.weights)
         table, exact, parts = sums.told(1)
         variances, found = measure_variances(parts, design), {}

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fedcsa.core.arrays import Array, bdtrc, logit
 from fedcsa.core.conformal import BANDS, class_limit, distance_band, half_widths, split_limit
 from fedcsa.core.scores import FAR_END, ScoreDesign, told_by
-from fedcsa.messages.messages import ExaminationReport, RiskReport
-from fedcsa.target.estimate import worth
+from fedcsa.messages.messages import ExaminationReport
+from fedcsa.target.estimate import Reported
 
 #: What part of patients their interval or set holds for, unless another is asked for: usual where
 #: one patient is meant, not a study.
@@ -183,8 +183,7 @@ def check_of(
 
 def limits_of(
     found: Mapping[str, ExaminationReport],
-    reports: Mapping[str, RiskReport],
-    reaching: Sequence[str],
+    reported: Reported,
     design: ScoreDesign,
     level: float,
 ) -> Limits | None:
@@ -193,14 +192,12 @@ def limits_of(
     Parameters
     ----------
     found : mapping of str to ExaminationReport
-    reports : mapping of str to RiskReport
-    reaching : sequence of str
+    reported : Reported
     design : ScoreDesign
         Of the score tables, with the unit of the residuals.
     level : float
     """
-    value = dict(zip(sorted(reports), worth(reports).tolist(), strict=True))
-    names = [n for n in reaching if n in found and not found[n].reason]
+    names = [n for n in reported.reaching if n in found and not found[n].reason]
     if design.n_classes:
         told = {n: told_by(design, found[n].scores, found[n].score_sums) for n in names}
         names = [n for n in names if 0 in told[n]]
@@ -208,13 +205,13 @@ def limits_of(
         names = [n for n in names if found[n].residuals.size]
     if not names:
         return None
-    weights = np.array([value[n] for n in names])
+    weights = reported.worth[np.isin(reported.names, names)]
     weights /= weights.sum()
     if design.n_classes:
         everybody = [told[n][0] for n in names]
         limits = [class_limit(everybody, weights, c, level) for c in range(design.n_classes)]
         return Limits(level, np.array(limits), classes=True)
-    rows = np.array([reports[n].effective_rows for n in names])
+    rows = np.array([reported.reports[n].effective_rows for n in names])
     residuals = np.array([found[n].residuals for n in names])
     half = design.unit * half_widths(residuals, rows, weights, level)
     return Limits(level, half, classes=False)

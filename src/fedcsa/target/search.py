@@ -30,7 +30,7 @@ from fedcsa.models.space import (
     is_function,
     is_whole_range,
 )
-from fedcsa.target.estimate import eligible, estimates
+from fedcsa.target.estimate import Reported, eligible, estimates
 from fedcsa.words import number
 
 if TYPE_CHECKING:
@@ -298,18 +298,12 @@ class CandidateRounds:
             self._take(self._asked((), self._most()))
         return self.plan
 
-    def more(self, reports: Mapping[str, RiskReport]) -> list[Candidate]:
-        """The candidates of the next round; none if there is no other.
-
-        Parameters
-        ----------
-        reports : mapping of str to RiskReport
-            On all candidates so far.
-        """
+    def more(self, reported: Reported) -> list[Candidate]:
+        """The candidates of the next round, after reports on all so far; none if that was all."""
         if self.ended:
             return []
         left, most = self._search.left, self._most()
-        found = self._asked(risks_so_far(self.plan, reports), most)
+        found = self._asked(risks_so_far(self.plan, reported), most)
         if not found and left > 0:
             self.ended = USED_UP if most > 0 else self._limit()
         self._take(found)
@@ -321,19 +315,16 @@ class CandidateRounds:
         size = self.sizes.pop()
         self.plan = replace(self.plan, candidates=self.plan.candidates[:-size])
 
-    def words(self, reports: Mapping[str, RiskReport]) -> str:
+    def words(self, reported: Reported) -> str:
         """How far the search has come; empty before its first round.
 
-        Parameters
-        ----------
-        reports : mapping of str to RiskReport
-            On all candidates so far, or on those of all rounds but the last.
+        Reports are on all candidates so far, or on those of all rounds but the last.
         """
         limits = self.plan.limits
         if not self.sizes:
             return ""
-        told = min((len(report.risk) for report in reports.values()), default=0)
-        risks = risks_so_far(replace(self.plan, candidates=self.plan.candidates[:told]), reports)
+        told = self.plan.candidates[: len(reported.risk)]
+        risks = risks_so_far(replace(self.plan, candidates=told), reported)
         best = float(np.nanmin(risks)) if np.isfinite(risks).any() else None
         so_far = "" if best is None else f", smallest risk so far {number(best)}"
         return (
@@ -388,21 +379,21 @@ class CandidateRounds:
         return NUMBERS if self._most_by_numbers() < 1 else RULE
 
 
-def risks_so_far(plan: Plan, reports: Mapping[str, RiskReport]) -> Array:
+def risks_so_far(plan: Plan, reported: Reported) -> Array:
     """The risk of every candidate by the study's own method; NaN of those that cannot be chosen.
 
     Parameters
     ----------
     plan : Plan
         With the candidates that the reports are on.
-    reports : mapping of str to RiskReport
+    reported : Reported
     """
     risks = np.full(len(plan.candidates), np.nan)
     try:
-        kept = eligible(plan, reports)
+        kept = eligible(plan, reported)
     except CandidatesError:  # the next may do better
         return risks
-    risks[list(kept)] = estimates(plan, reports, kept)[plan.method].risk
+    risks[list(kept)] = estimates(plan, reported, kept)[plan.method].risk
     return risks
 
 

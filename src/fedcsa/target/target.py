@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import cast
+from itertools import chain, compress
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,6 @@ from fedcsa.messages.messages import (
     ModelRequest,
     MoreCandidates,
     Refusal,
-    RiskReport,
 )
 from fedcsa.messages.policy import Clock, Ledger, Policy, utc_now
 from fedcsa.models.description import GIVEN, Candidate
@@ -49,16 +48,15 @@ from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.conclude import no_overlap
 from fedcsa.target.estimate import (
     MOSTLY_OWN,
+    Reported,
     combine,
     eligible,
     estimates,
     examinations,
     outcome_means,
-    reaches,
     require_median,
     score_design,
     useless_models,
-    worth,
 )
 from fedcsa.target.judge_given import (
     Given,
@@ -150,10 +148,10 @@ class Target:
         self._given = given
         self.ledger = Ledger(TARGET, self._policy, clock)
         self._findings: list[Finding] = []
-        self._reports: dict[str, RiskReport] = {}
+        self._reported = Reported.of({})
         self._sent: dict[str, ModelReport] = {}
         #: Answers to the examination that were accepted.
-        self._honest: dict[str, Message] = {}
+        self._honest: dict[str, ExaminationReport] = {}
         self._models: dict[str, FittedModel] = {}
         self._weights: dict[str, float] = {}
         #: The sources that are asked for a model.
@@ -220,13 +218,13 @@ class Target:
     def choose(self, reports: Mapping[str, Message]) -> ModelRequest | MoreCandidates:
         """Estimate the risk of every candidate; ask for more, or for the best one's models."""
         if self._more is None:
-            answers = self._accepted(self._brief, reports)
-            self._reports = {n: r for n, r in answers.items() if isinstance(r, RiskReport)}
+            self._reported = Reported.of(self._accepted(self._brief, reports)[0])
         else:
             self._take_round(self._more, reports)
-        if len(self._reports) < self._min_sources:
+        names = self._reported.names
+        if len(names) < self._min_sources:
             raise NoSourcesError(
-                f"{len(self._reports)} of {len(reports)} answers were reports; the study needs at "
+                f"{len(names)} of {len(reports)} answers were reports; the study needs at "
                 f"least {self._min_sources}. {rules_named(self._findings)}"
             )
         if self.plan.method == GIVEN:  # there is nothing to choose, and nobody is asked
@@ -234,23 +232,21 @@ class Target:
             self._request = ModelRequest(self.plan.study, digest_of(self._brief), 0)
             return self._request
         if self.plan.combine == "median":  # before anyone sends more
-            require_median(len(self._reports), MEDIAN_SOURCES)
+            require_median(len(names), MEDIAN_SOURCES)
         if self._rounds is not None:
-            candidates = self._rounds.more(self._reports)
+            candidates = self._rounds.more(self._reported)
             self.plan = self._rounds.plan
             if candidates:
                 told = (self.plan.study, digest_of(self._brief), self.n_rounds, candidates)
-                self._more, self.asked = MoreCandidates(*told), sorted(self._reports)
+                self._more, self.asked = MoreCandidates(*told), list(names)
                 return self.ledger.release(self._more, self.asked)
             self._findings += self._rounds.findings()
-        self._kept = eligible(self.plan, self._reports)
-        self._estimates = estimates(self.plan, self._reports, self._kept)
+        self._kept = eligible(self.plan, self._reported)
+        self._estimates = estimates(self.plan, self._reported, self._kept)
         chosen = self._kept[self._estimates[self.plan.method].chosen]
         request = ModelRequest(self.plan.study, digest_of(self._brief), chosen)
         # Where it failed there is no model to ask for.
-        self.asked = [
-            n for n in sorted(self._reports) if str(chosen) not in self._reports[n].failed
-        ]
+        self.asked = list(compress(names, self._reported.fitted[chosen]))
         self._request = self.ledger.release(request, self.asked)
         return self._request
 
@@ -262,15 +258,11 @@ class Target:
         question : MoreCandidates
         answers : mapping of str to Message
         """
-        before, taken, rules = self._reports, dict[str, RiskReport](), dict[str, str]()
+        before = self._reported.reports
         came = {name: answer for name, answer in answers.items() if name in before}
-        accepted = self._accepted(question, came)
-        for name in sorted(came):
-            report = accepted.get(name)
-            if isinstance(report, RiskReport):
-                taken[name] = joined(before[name], report)
-            else:
-                rules[name] = report.rule[:60] if isinstance(report, Refusal) else NOT_ACCEPTED
+        reports, refusals = self._accepted(question, came)
+        taken = {name: joined(before[name], report) for name, report in reports.items()}
+        rules = dict.fromkeys(sorted(came.keys() - taken), NOT_ACCEPTED) | refusals
         refused = [name for name, rule in rules.items() if rule == RULE]
         fewest = max(self._min_sources, MEDIAN_SOURCES if self.plan.combine == "median" else 1)
         assert self._rounds is not None  # noqa: S101 - there was a round before
@@ -281,7 +273,7 @@ class Target:
             rule = rules.get(name, NOTHING_CAME)
             evidence: dict[str, float | str] = {"round": float(self.n_rounds), "rule": rule}
             self._findings.append(Finding("left-search", name, evidence))
-        self._reports = taken
+        self._reported = Reported.of(taken)
 
     @property
     def n_rounds(self) -> int:
@@ -291,7 +283,7 @@ class Target:
     @property
     def progress(self) -> str:
         """How far a search has come, in words; empty if candidates are listed."""
-        return "" if self._rounds is None else self._rounds.words(self._reports)
+        return "" if self._rounds is None else self._rounds.words(self._reported)
 
     # What it mixes --------------------------------------------------------------------------
 
@@ -304,17 +296,16 @@ class Target:
             By source; whoever is not among them sent nothing.
         """
         if self.plan.method == GIVEN:
-            return self._ask_to_examine(self._reports)
+            return self._ask_to_examine(self._reported.names)
         told = {name: models[name] for name in self.asked if name in models}
-        answers = self._accepted(self._request, told)
-        sent = {n: r for n, r in answers.items() if isinstance(r, ModelReport)}
+        sent, withheld = self._accepted(self._request, told)
         rows: Iterable[Array] = [self.table.mean[None]]
         if self._rows is not None:
             rows = [self._rows.sample]
             if len(self._rows.sample) < self._rows.moments.n_rows:
                 rows = chain(rows, self._rows.batches)
         seen = map(self._in_units, rows)
-        opened = open_models(sent, self._reports, self.plan, seen, self.table.sd)
+        opened = open_models(sent, self._reported, self.plan, seen, self.table.sd)
         self._models, unable, refused = opened
         self._sent = {name: sent[name] for name in self._models}
         for name, error in refused.items():
@@ -333,13 +324,13 @@ class Target:
                 "At least one model must be able to predict the target's rows; all fail on them. "
                 "Check that the sources have every level that the target has."
             )
-        missing = set(self.asked) - (answers.keys() - refused)  # neither a model nor a refusal
+        missing = set(self.asked) - (sent.keys() - refused) - withheld.keys()
         if missing:
             self._go_on_without(missing)
         self._weights = self._weigh()
         if not self.plan.examined:
             return {}
-        return self._ask_to_examine(set(self._reports) - missing)
+        return self._ask_to_examine(set(self._reported.names) - missing)
 
     def _ask_to_examine(
         self, names: Collection[str], *, again: bool = False
@@ -352,10 +343,10 @@ class Target:
         again : bool
             Whether they examined another one before.
         """
-        outcomes = outcome_means(self._reports, self.plan.loss)
-        design = score_design(self.plan, self._reports)
+        outcomes = outcome_means(self._reported, self.plan.loss)
+        design = score_design(self.plan, self._reported)
         if self.plan.method == GIVEN:
-            self._weights = evidence_shares(self._reports)
+            self._weights = evidence_shares(self._reported)
             report = report_of_given(self._given, self.plan)
             if report is not None:
                 self._sent, self._models = {GIVEN: report}, {GIVEN: self._given}  # type: ignore[dict-item]
@@ -381,13 +372,13 @@ class Target:
 
         Only if without them another candidate would have been chosen, their reports count.
         """
-        kept = {name: report for name, report in self._reports.items() if name not in missing}
-        enough = len(kept) >= MEDIAN_SOURCES or self.plan.combine == "mean"
-        if enough:
+        reports = self._reported.reports
+        kept = Reported.of({name: reports[name] for name in reports.keys() - missing})
+        if len(kept.names) >= MEDIAN_SOURCES or self.plan.combine == "mean":
             candidates = eligible(self.plan, kept)
             found = estimates(self.plan, kept, candidates)
             if candidates[found[self.plan.method].chosen] == self._request.candidate:
-                self._reports, self._kept, self._estimates = kept, candidates, found
+                self._reported, self._kept, self._estimates = kept, candidates, found
                 return
         for name in sorted(missing):
             self._findings.append(Finding("model-withheld", name, {"rule": NOTHING_CAME}))
@@ -408,8 +399,9 @@ class Target:
             Sources whose model gets no weight.
         """
         by_worth, median = self.plan.method == "validated", self.plan.combine == "median"
-        shown = [n for n in self._models if self._sent[n].show and n not in without]
-        names = sorted(shown if by_worth else self._models)
+        names = every = sorted(self._models)
+        if by_worth:
+            names = [name for name in every if self._sent[name].show and name not in without]
         if median:
             require_median(len(names), MEDIAN_MODELS)
         if not names:
@@ -418,9 +410,8 @@ class Target:
                 "it; no site allows that. Ask their stewards."
             )
         found = self._estimates[self.plan.method]
-        claimed = worth(self._reports) if by_worth else found.source_weights
-        of = dict(zip(sorted(self._reports), claimed, strict=True))
-        value = np.array([of[name] for name in names])
+        claimed = self._reported.worth if by_worth else found.source_weights
+        value = claimed[np.isin(self._reported.names, names)]
         if value.sum() <= 0.0:
             raise NoSourcesError(
                 "Every source that sent a model has weight zero, so the models cannot be "
@@ -432,8 +423,7 @@ class Target:
             outputs = np.stack([self._models[name].predict(seen) for name in names], axis=1)
             a = model_weights(value, outputs)
         a = capped(a, MAX_WEIGHT) if median else a
-        shares = dict(zip(names, a.tolist(), strict=True))
-        return {name: shares.get(name, 0.0) for name in sorted(self._models)}
+        return dict.fromkeys(every, 0.0) | dict(zip(names, a.tolist(), strict=True))
 
     # What it concludes ----------------------------------------------------------------------
 
@@ -449,18 +439,20 @@ class Target:
         found : mapping of str to Message
             Answers to the first examination, by source.
         """
-        if any(asked.again for asked in self._examinations.values()) or not self._kept:
+        if not self._kept:  # the model is given
             return {}
         for name, asked in self._examinations.items():
+            if asked.again:
+                return {}
             if isinstance(report := found.get(name), ExaminationReport):
                 # `conclude` says what cannot be honest, if nobody is asked again.
-                self._honest |= self._accepted(asked, {name: report}, quietly=True)
-        honest = cast(dict[str, ExaminationReport], self._honest)
-        near = {name: item for name, item in honest.items() if reaches(self._reports[name])}
+                self._honest |= self._accepted(asked, {name: report}, quietly=True)[0]
+        near = {n: self._honest[n] for n in self._reported.reaching if n in self._honest}
         useless = useless_models(near, self._weights)
-        shown = sum(self._sent[name].show for name in self._models) - len(useless)
-        if self.plan.combine == "median" and shown < MEDIAN_MODELS:
-            return {}
+        if self.plan.combine == "median":
+            shown = sum(self._sent[name].show for name in self._models)
+            if shown - len(useless) < MEDIAN_MODELS:
+                return {}
         weights = self._weigh(useless) if useless else self._weights
         told: list[Finding] = []
         if max(weights.values()) > MOSTLY_OWN:
@@ -470,7 +462,7 @@ class Target:
         self._findings += [Finding("useless-model", name, why) for name, why in useless.items()]
         self._findings += told
         self._weights = weights
-        return self._ask_to_examine(honest, again=True)
+        return self._ask_to_examine(self._honest, again=True)
 
     def conclude(self, found: Mapping[str, Message]) -> Adaptation:
         """The promise and the verdict, from what the sources found of the others' mixture."""
@@ -479,13 +471,11 @@ class Target:
             if found.get(name) is None:  # it died or was late: the others' word stands
                 self._findings.append(Finding("not-examined", name, {"reason": "missing"}))
                 continue
-            report = self._accepted(asked, {name: found[name]}).get(name)
-            if isinstance(report, ExaminationReport):
-                examined[name] = report
+            examined |= self._accepted(asked, {name: found[name]})[0]
         adaptation = Adaptation(
             plan=self.plan,
             table=self.table,
-            reports=dict(self._reports),
+            reports=dict(self._reported.reports),
             rounds=tuple(self._rounds.sizes) if self._rounds else (len(self.plan.candidates),),
             ledgers={TARGET: tuple(self.ledger.entries)},
             kept=self._kept,
@@ -508,17 +498,12 @@ class Target:
         known = self._given is not None if given else bool(self._models)
         if self._rows is None or not known or not plan.examined:
             return None
-        predicted = (
-            (X, combine(self._models, self._weights, self._in_units(X), plan.combine))
-            for X in self._rows.batches
-        )
-        if given:
-            predicted = (
-                (X, cast(Array, predictions_of(own, X, len(plan.classes))))
-                for X, own in self._with_given()
-            )
-        design, parts, inside = score_design(plan, self._reports), [], None
-        for X, p in predicted:
+        design, parts, inside = score_design(plan, self._reported), [], None
+        for X, own in self._with_given():
+            if given:
+                p = cast(Array, predictions_of(own, X, len(plan.classes)))
+            else:
+                p = combine(self._models, self._weights, self._in_units(X), plan.combine)
             if plan.subgroups:
                 z = (X - table.mean) / table.sd
                 told = plan.subgroups, plan.features, z, table.mean, table.sd
@@ -543,7 +528,7 @@ class Target:
         return Adaptation(
             plan=self.plan,
             table=self.table,
-            reports=dict(self._reports),
+            reports=dict(self._reported.reports),
             rounds=tuple(sizes) or (len(self.plan.candidates),),
             ledgers={TARGET: tuple(self.ledger.entries)},
             stopped=Stopped(rule, text),
@@ -554,22 +539,22 @@ class Target:
 
     def _accepted(
         self, question: Message, answers: Mapping[str, Message], *, quietly: bool = False
-    ) -> dict[str, Message]:
-        """The answers that can be honest, by source; a refusal of a source's own is a finding.
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """The reports that can be honest, by source; and the rules of those that refuse.
 
         Parameters
         ----------
         question : Message
         answers : mapping of str to Message
         quietly : bool
-            Say nothing of the others, nor of refusals.
+            Say nothing of the others.
         """
-        brief, taken = self._brief, dict[str, Message]()
+        brief, taken, refusals = self._brief, dict[str, Any](), dict[str, str]()
         if self._more is not None and question is not brief:
             of = question if isinstance(question, MoreCandidates) else self.plan
             brief = replace(brief, candidates=of.candidates)
         for name, answer in sorted(answers.items()):
-            said = None if question is self._brief else self._reports.get(name)
+            said = None if question is self._brief else self._reported.reports.get(name)
             try:
                 if self._honest.get(name) is not answer:  # it was accepted before
                     accept(answer, name, question, brief, said)
@@ -577,11 +562,14 @@ class Target:
                 if not quietly:
                     self._refuse(name, error)
                 continue
-            taken[name] = answer
-            if isinstance(answer, Refusal) and type(question) in REFUSED and not quietly:
+            if not isinstance(answer, Refusal):
+                taken[name] = answer
+                continue
+            refusals[name] = answer.rule[:60]
+            if type(question) in REFUSED:
                 code, key = REFUSED[type(question)]
-                self._findings.append(Finding(code, name, {key: answer.rule[:60]}))
-        return taken
+                self._findings.append(Finding(code, name, {key: refusals[name]}))
+        return taken, refusals
 
     _brief: Brief
     #: What was asked last in a search; None after the brief.

@@ -34,7 +34,7 @@ from fedcsa.models.steps import _WORDS, FUNCTIONS
 from fedcsa.plan import make_plan
 from fedcsa.source.source import Source
 from fedcsa.target.accept import accept, open_models
-from fedcsa.target.estimate import estimates
+from fedcsa.target.estimate import Reported, estimates
 from fedcsa.target.search import joined
 from fedcsa.target.target import Target
 
@@ -240,12 +240,14 @@ class Exchange:
         accept(message, "a", question, brief, said)
         if isinstance(message, ModelReport):
             sent = {"a": message}
-            told = open_models(sent, self.reports, self.plan, [self.seen], self.brief.sd)
+            told = open_models(
+                sent, Reported.of(self.reports), self.plan, [self.seen], self.brief.sd
+            )
             for error in told[2].values():
                 raise error
         if isinstance(message, RiskReport) and not self.given and not first:
             whole = joined(self.reports["a"], message)
-            estimates(self.plan, {"a": whole}, range(len(whole.risk)))
+            estimates(self.plan, Reported.of({"a": whole}), range(len(whole.risk)))
 
 
 def messages():
