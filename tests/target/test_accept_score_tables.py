@@ -10,7 +10,7 @@ from fedcsa.core.measures import measure_columns, measure_variances
 from fedcsa.core.scores import ScoreDesign, ScoreSums
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import Policy
-from fedcsa.target.accept import score_problem
+from fedcsa.target.accept import score_rules
 
 #: Outcomes with two classes, three classes, and numbers.
 DESIGNS = {
@@ -68,6 +68,12 @@ def told(kind, min_rows=1, digits=None, **how):
     )  # fmt: skip
     policy = replace(Policy.open(), significant_digits=digits)
     return policy.release(report), design, Said(w)
+
+
+def score_problem(report, design, said):
+    """The first rule that is broken, in words."""
+    rules = score_rules(report, design, said)
+    return next((text for holds, text in rules if not holds), None)
 
 
 @pytest.mark.parametrize("kind", DESIGNS)

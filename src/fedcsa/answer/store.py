@@ -45,7 +45,7 @@ from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.description import GIVEN, thaw
 from fedcsa.outcomes import History
 from fedcsa.plan import Plan
-from fedcsa.target.accept import score_problem
+from fedcsa.target.accept import score_rules
 from fedcsa.target.adaptation import Adaptation, Concluded, Stopped
 from fedcsa.target.backtest_result import Backtest, BacktestRow, MeasureOutcome
 from fedcsa.target.estimate import estimates
@@ -490,7 +490,7 @@ def _with_answer(told: Adaptation, content: Mapping[str, Any]) -> Adaptation:
     _require(set(examined) <= set(told.reports))
     design = told.score_design
     for name, report in examined.items():
-        _require(score_problem(report, design, told.reports[name]) is None)
+        _require(all(holds for holds, _ in score_rules(report, design, told.reports[name])))
     promise, played = content["promise"], content["backtest"]
     promise = None if promise is None else _promise(promise, examined)
     if played is not None:

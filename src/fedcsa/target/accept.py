@@ -41,6 +41,7 @@ from fedcsa.messages.messages import (
     MoreCandidates,
     Refusal,
     RiskReport,
+    Rules,
 )
 from fedcsa.models.arrivals import open_agreed
 from fedcsa.models.fitted import FittedModel
@@ -113,7 +114,7 @@ def accept(
     if answer.in_reply_to != digest_of(question):
         raise BindingError("replayed", f"Source {source!r} must answer this very question.")
     if isinstance(answer, RiskReport):
-        _accept_report(answer, brief)
+        _hold(f"The report of source {source!r}", _report_rules(answer, brief))
         if said is not None:  # in an earlier round of a search
             check_same_rows(answer, said)
     elif isinstance(answer, ModelReport):
@@ -127,10 +128,25 @@ def accept(
             )
     elif isinstance(answer, ExaminationReport):
         assert isinstance(question, Examination)  # noqa: S101 - for the type checker
-        _accept_examination(answer, question, brief, said)
+        rules = _examination_rules(answer, question, brief, said)
+        _hold(f"The examination of source {source!r}", rules)
 
 
-def _accept_report(report: RiskReport, brief: Brief) -> None:
+def _hold(what: str, rules: Rules) -> None:
+    """Raise a `MessageError` about the first rule that does not hold.
+
+    Parameters
+    ----------
+    what : str
+        Subject of the sentence that a rule ends.
+    rules : iterator of tuple of object and str
+    """
+    for holds, text in rules:
+        if not holds:
+            raise MessageError(f"{what} {text}")
+
+
+def _report_rules(report: RiskReport, brief: Brief) -> Rules:
     """The bounds of a report that need the brief; its own it has checked when it was made.
 
     Parameters
@@ -138,47 +154,39 @@ def _accept_report(report: RiskReport, brief: Brief) -> None:
     report : RiskReport
     brief : Brief
     """
-    where, shares = f"The report of source {report.source!r}", report.outcome_mean
+    shares, bounded = report.outcome_mean, brief.loss in BOUNDED
     k, d, classes = len(brief.candidates), len(brief.features), len(brief.classes)
-    whole = (shares >= 0.0).all() and 1 / SLACK <= shares.sum() <= SLACK
-    once = brief.scheme != "cross-fit" or report.n_judged == report.n_rows
+    yield report.n_rows <= MAX_ROWS, f"must be on at most {MAX_ROWS} rows."
     covers = (len(report.risk), len(report.difference_after)) == (k, d)
-    bounds = (
-        (report.n_rows <= MAX_ROWS, f"must be on at most {MAX_ROWS} rows."),
-        (covers, f"must cover the study's {k} candidates and {d} features."),
-        (once, "must judge every row once."),
-        (report.n_folds <= brief.n_folds, "must have the study's folds, or fewer."),
-        ((len(report.loss_mean) > 0) == brief.moments, "must have moments if the study asks."),
-        (len(shares) == max(classes, 1), "must be on the study's outcome."),
-        (not (classes and report.outcome_sd), f"must have no sd of classes. {_ASK}"),
-        (whole or not classes, f"must have shares that sum to 1. {_ASK}"),
-    )
-    for holds, text in bounds:
-        if not holds:
-            raise MessageError(f"{where} {text}")
+    yield covers, f"must cover the study's {k} candidates and {d} features."
+    once = brief.scheme != "cross-fit" or report.n_judged == report.n_rows
+    yield once, "must judge every row once."
+    yield report.n_folds <= brief.n_folds, "must have the study's folds, or fewer."
+    yield (len(report.loss_mean) > 0) == brief.moments, "must have moments if the study asks."
+    yield len(shares) == max(classes, 1), "must be on the study's outcome."
+    yield not (classes and report.outcome_sd), f"must have no sd of classes. {_ASK}"
+    whole = (shares >= 0.0).all() and 1 / SLACK <= shares.sum() <= SLACK
+    yield whole or not classes, f"must have shares that sum to 1. {_ASK}"
     if report.findings or report.failed:
-        _check_words(report, brief)
+        yield from _word_rules(report, brief)
     if brief.loss not in (*REGRESSION, *CLASSIFICATION):
         return
     # Built-in losses are not negative, and some are at most 1; their variances follow.
-    if (report.risk < 0.0).any():
-        raise MessageError(f"{where} has a negative risk. {_ASK}")
-    if brief.loss in BOUNDED:
-        if (report.risk > SLACK).any():
-            raise MessageError(f"{where} has a risk above 1. {_ASK}")
+    yield not (report.risk < 0.0).any(), f"has a negative risk. {_ASK}"
+    if bounded:
+        yield not (report.risk > SLACK).any(), f"has a risk above 1. {_ASK}"
         # Σw²(L − f)² ≤ max w · Σw(L − f)², and losses in [0, 1] vary most if all are 0 or 1.
         rows = max(report.effective_rows, 1.0)
         share = max(report.largest_share, 1.0 / rows) * rows / max(rows - 1.0, 0.5)
         most = SLACK**2 * share * _of_two_values(report.risk) + TINY_PRODUCT
-        if (report.variance > most).any():
-            raise MessageError(f"{where} has an impossible variance. {_ASK}")
+        yield not (report.variance > most).any(), f"has an impossible variance. {_ASK}"
     if brief.moments:
-        _check_moments(report, bounded=brief.loss in BOUNDED)
+        yield from _moment_rules(report, bounded=bounded)
 
 
-def _accept_examination(
+def _examination_rules(
     report: ExaminationReport, question: Examination, brief: Brief, said: RiskReport | None
-) -> None:
+) -> Rules:
     """Risks and variances above 0, and at most 1 where the loss is; one risk per member.
 
     Parameters
@@ -187,31 +195,28 @@ def _accept_examination(
     question, brief, said
         As for `accept`.
     """
-    name, classes = report.source, len(brief.classes)
+    classes, impossible = len(brief.classes), f"has an impossible risk. {_ASK}"
     silent = bool(report.reason) and report.reason != "mixture_failed"
-    if len(report.member_risk) != (0 if silent else len(question.weights)):
-        raise MessageError(f"The examination of source {name!r} must be of every single model.")
-    if not silent and min([report.constant_risk, *report.member_risk.tolist()]) < 0.0:
-        raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
+    members = 0 if silent else len(question.weights)
+    yield len(report.member_risk) == members, "must be of every single model."
+    yield silent or min([report.constant_risk, *report.member_risk.tolist()]) >= 0.0, impossible
     if report.reason:
         return
-    if len(report.level) != (1 if classes in (0, 2) else classes):
-        raise MessageError(f"The examination of source {name!r} must be of the study's outcome.")
+    levels = 1 if classes in (0, 2) else classes
+    yield len(report.level) == levels, "must be of the study's outcome."
     told = [report.level_variance, report.member_variance]
     least = min(report.risk_variance, report.ratio_variance, *np.concatenate(told).tolist())
-    sound = min(report.risk, report.constant_risk) > 0.0 and least >= SMALLEST_VARIANCE / SLACK
-    bounded = brief.loss not in BOUNDED or max(report.risk, report.constant_risk) <= SLACK
+    yield min(report.risk, report.constant_risk) > 0.0, impossible
+    yield least >= SMALLEST_VARIANCE / SLACK, impossible
+    yield brief.loss not in BOUNDED or max(report.risk, report.constant_risk) <= SLACK, impossible
     # The explained part of V/f² is at most V/f², of which the variance is at least 1/ESS.
     rows = 1.0 if said is None else max(said.effective_rows, 1.0)
-    explained = report.explained <= SLACK**3 * rows * report.risk_variance
-    if not (sound and bounded and explained):
-        raise MessageError(f"The examination of source {name!r} has an impossible risk. {_ASK}")
-    wrong = score_problem(report, brief.score_bins(question.centre, question.unit), said)
-    if wrong is not None:
-        raise MessageError(f"The examination of source {name!r} has {wrong}. {_ASK}")
+    yield report.explained <= SLACK**3 * rows * report.risk_variance, impossible
+    for holds, text in score_rules(report, brief.score_bins(question.centre, question.unit), said):
+        yield holds, f"has {text}. {_ASK}"
 
 
-def _check_words(report: RiskReport, brief: Brief) -> None:
+def _word_rules(report: RiskReport, brief: Brief) -> Rules:
     """A source may say only what it alone can know, in numbers and in names of classes.
 
     A column in another unit is a number of the study, and the conversion a known one.
@@ -221,26 +226,27 @@ def _check_words(report: RiskReport, brief: Brief) -> None:
     report : RiskReport
     brief : Brief
     """
-    where, texts = f"The report of source {report.source!r}", list(report.failed.values())
+    texts, told = list(report.failed.values()), []
     for item in report.findings:
         code, evidence = item["code"], item["evidence"]
-        if code not in FROM_SOURCES or set(evidence) != set(FROM_SOURCES[code]):
-            raise MessageError(f"{where} must hold findings of a source's own. {_ASK}")
+        own = code in FROM_SOURCES and set(evidence) == set(FROM_SOURCES[code])
+        yield own, f"must hold findings of a source's own. {_ASK}"
         texts += [text for text in evidence.values() if isinstance(text, str)]
-    if not all(text.isidentifier() and len(text) <= LONGEST_NAME for text in texts):
-        raise MessageError(f"{where} must give reasons by name, not in words. {_ASK}")
+        if code == "other-unit":
+            told.append(evidence)
+    named = all(text.isidentifier() and len(text) <= LONGEST_NAME for text in texts)
+    yield named, f"must give reasons by name, not in words. {_ASK}"
     numbers = {float(i) for i, flag in enumerate(brief.flags) if not flag}
-    told = [item["evidence"] for item in report.findings if item["code"] == "other-unit"]
-    if len({item["column"] for item in told}) < len(told) or not all(
+    known = len({item["column"] for item in told}) == len(told) and all(
         item["column"] in numbers
         and item["conversion"] in CONVERSIONS
         and item["direction"] in DIRECTIONS
         for item in told
-    ):
-        raise MessageError(f"{where} must name columns and conversions that there are. {_ASK}")
+    )
+    yield known, f"must name columns and conversions that there are. {_ASK}"
 
 
-def _check_moments(report: RiskReport, *, bounded: bool) -> None:
+def _moment_rules(report: RiskReport, *, bounded: bool) -> Rules:
     """What the moments for the paper's formulas must satisfy besides.
 
     Parameters
@@ -249,24 +255,21 @@ def _check_moments(report: RiskReport, *, bounded: bool) -> None:
     bounded : bool
         Whether the loss lies in [0, 1].
     """
-    where, n = f"The report of source {report.source!r}", report.n_judged
-    if report.ratio_mean > 1e-100:  # below, second moments may underflow
-        expected = n / (1.0 + report.ratio_m2 / report.ratio_mean / report.ratio_mean / n)
-        if not expected / SLACK <= report.effective_rows <= SLACK * expected:
-            text = "must have effective rows that follow from its ratio"
-            raise MessageError(f"{where} {text}. {_ASK}")
-    if (report.loss_mean < 0.0).any() or (report.product_mean < 0.0).any():
-        raise MessageError(f"{where} has a negative risk. {_ASK}")
+    n, mean, product, ratio = (
+        report.n_judged, report.loss_mean, report.product_mean, report.ratio_mean
+    )  # fmt: skip
+    if ratio > 1e-100:  # below, second moments may underflow
+        expected = n / (1.0 + report.ratio_m2 / ratio / ratio / n)
+        follow = expected / SLACK <= report.effective_rows <= SLACK * expected
+        yield follow, f"must have effective rows that follow from its ratio. {_ASK}"
+    yield not ((mean < 0.0).any() or (product < 0.0).any()), f"has a negative risk. {_ASK}"
     # Σ rL ≤ max r · ΣL, with max r = largest share · Σr
-    ceiling = report.largest_share * n * report.ratio_mean * report.loss_mean
-    if (report.product_mean > SLACK * ceiling + 1e-300).any():
-        raise MessageError(f"{where} has an impossible weighted risk. {_ASK}")
-    if bounded:
-        weighted = report.product_mean > SLACK * report.ratio_mean
-        if (report.loss_mean > SLACK).any() or weighted.any():
-            raise MessageError(f"{where} has a risk above 1. {_ASK}")
+    ceiling = report.largest_share * n * ratio * mean
+    heavy = product > SLACK * ceiling + 1e-300
+    yield not heavy.any(), f"has an impossible weighted risk. {_ASK}"
+    above = (mean > SLACK).any() or (product > SLACK * ratio).any()
+    yield not (bounded and above), f"has a risk above 1. {_ASK}"
     # Losses that are not negative vary most if all of them but one are zero.
-    mean, product = report.loss_mean, report.product_mean
     with np.errstate(over="ignore"):  # then nothing is too large
         largest = {
             "loss_m2": n * _of_two_values(mean) if bounded else n * (n - 1.0) * mean**2,
@@ -274,8 +277,8 @@ def _check_moments(report: RiskReport, *, bounded: bool) -> None:
         }
     for what, most in largest.items():
         rounding = 1e-12 * float(most.max())  # of nearly equal losses
-        if (getattr(report, what) > SLACK**2 * most + rounding + TINY_PRODUCT).any():
-            raise MessageError(f"{where} has an impossible {what}. {_ASK}")
+        beyond = getattr(report, what) > SLACK**2 * most + rounding + TINY_PRODUCT
+        yield not beyond.any(), f"has an impossible {what}. {_ASK}"
 
 
 def _of_two_values(mean: Array) -> Array:
@@ -340,10 +343,8 @@ def open_models(
 # Score tables, sums, variances and residuals of an examination ----------------------------------
 
 
-def score_problem(
-    report: ExaminationReport, design: ScoreDesign, said: RiskReport | None
-) -> str | None:
-    """What is impossible in what a source tells of scores, in a few words; None if nothing is.
+def score_rules(report: ExaminationReport, design: ScoreDesign, said: RiskReport | None) -> Rules:
+    """What must hold in what a source tells of scores, and in a few words what it has otherwise.
 
     Parameters
     ----------
@@ -354,87 +355,78 @@ def score_problem(
         What the source reported before: its rows, and how heavy one can be.
     """
     residuals = report.residuals
-    if residuals.size and (design.n_classes or residuals.shape != RESIDUAL_SHAPE):
-        return "residuals of another study"
-    whole = 1.0 / SLACK <= residuals.sum() <= SLACK and (residuals >= 0.0).all()
-    if residuals.size and not whole:
-        return "residuals that are no shares"
+    if residuals.size:
+        agreed = not design.n_classes and residuals.shape == RESIDUAL_SHAPE
+        yield agreed, "residuals of another study"
+        whole = 1.0 / SLACK <= residuals.sum() <= SLACK and (residuals >= 0.0).all()
+        yield whole, "residuals that are no shares"
     table, sums, variances = report.scores, report.score_sums, report.measure_variance
     if not len(table):
-        return None
+        return
     n, columns = 1 + design.n_subgroups, measure_columns(design)
     shapes = (n, len(design.sum_names)), (n + design.n_subgroups, len(columns))
-    if (sums.shape, variances.shape) != shapes:
-        return "sums or variances of another study"
-    if wrong := _table_problem(table, design):
-        return wrong
+    yield (sums.shape, variances.shape) == shapes, "sums or variances of another study"
+    yield from _table_rules(table, design)
     told, known = told_by(design, table, sums), variances != NOT_ESTIMABLE
     untold = np.setdiff1d(np.arange(n), list(told))
-    if sums[untold].any() or known[untold].any() or known[untold + design.n_subgroups].any():
-        return "numbers of a subgroup without a table"
+    silent = (sums[untold], known[untold], known[untold + design.n_subgroups])
+    yield not any(map(np.any, silent)), "numbers of a subgroup without a table"
     each = np.array([(c.smallest, c.smallest_gap, c.measure.binomial) for c in columns]).T
     floors = np.repeat(each[:2], (n, design.n_subgroups), axis=0)
-    if (known & (variances < floors / SLACK)).any():
-        return "a variance below its floor"
-    of_sums = _class_problem if design.n_classes else _number_problem
+    yield not (known & (variances < floors / SLACK)).any(), "a variance below its floor"
     for s, part in told.items():
-        wrong = _weight_problem(table[table[:, 0] == s], part, said, whole=s == 0)
-        wrong = wrong or of_sums(part) or (_part_problem(told[0], part) if s else None)
-        if wrong:
-            return wrong
+        yield from _weight_rules(table[table[:, 0] == s], part, said, whole=s == 0)
+        yield from _class_rules(part) if design.n_classes else _number_rules(part)
+        if s:
+            yield from _part_rules(told[0], part)
         _, effective, x = measure_values(part, columns)
-        if not np.isfinite(x[known[s]]).all():
-            return "a variance of a measure that has no value"
+        yield np.isfinite(x[known[s]]).all(), "a variance of a measure that has no value"
         # A variance is not below that of a binomial count, where the measure is a rate.
         rates = np.flatnonzero(known[s] & (each[2] > 0.0))
         least = [least_variance(columns[k].measure, x[k], effective[k]) for k in rates]
-        if (variances[s, rates] * SLACK**3 < least).any():
-            return "a variance below its floor"
-    return None
+        yield not (variances[s, rates] * SLACK**3 < least).any(), "a variance below its floor"
 
 
-def _table_problem(table: Array, design: ScoreDesign) -> str | None:
-    """What cannot be of the cells of a table: their places, then the numbers in them.
+def _table_rules(table: Array, design: ScoreDesign) -> Rules:
+    """Of the cells of a table: their places, then the numbers in them.
 
     Parameters
     ----------
     table : array of shape (cells, 7)
     design : ScoreDesign
     """
-    if table.shape[1] != len(TABLE_COLUMNS) or (table[:, :4] != np.floor(table[:, :4])).any():
-        return "cells that are not whole numbers"
-    if not np.array_equal(np.unique(table[:, :3], axis=0), table[:, :3]):
-        return "cells out of order"
-    told, classes = set(table[:, 0].tolist()), set(table[:, 1].tolist())
-    if 0.0 not in told or not told <= set(range(design.n_subgroups + 1)):
-        return "cells of unknown subgroups"
-    if classes != set(design.classes):
-        return "cells of unknown classes"
+    whole = table.shape[1] == len(TABLE_COLUMNS) and (table[:, :4] == np.floor(table[:, :4])).all()
+    yield whole, "cells that are not whole numbers"
+    ordered = np.array_equal(np.unique(table[:, :3], axis=0), table[:, :3])
+    yield ordered, "cells out of order"
+    told = set(table[:, 0].tolist())
+    known = 0.0 in told and told <= set(range(design.n_subgroups + 1))
+    yield known, "cells of unknown subgroups"
+    yield set(table[:, 1].tolist()) == set(design.classes), "cells of unknown classes"
     for s in told:
         for c in design.classes:
             ends = table[(table[:, 0] == s) & (table[:, 1] == c), 2]
-            if not len(ends) or ends[0] < 0 or ends[-1] != design.n_bins - 1:
-                return "cells that leave bins out"
+            reach = len(ends) and ends[0] >= 0 and ends[-1] == design.n_bins - 1
+            yield reach, "cells that leave bins out"
     previous = np.concatenate([[-1.0], table[:-1, 2]])
     fresh = np.concatenate([[True], (table[1:, :2] != table[:-1, :2]).any(axis=1)])
     first, last = np.where(fresh, 0, previous + 1).astype(np.intp), table[:, 2].astype(int)
     rows, w, wy, wp = table[:, 3:].T
-    if (rows < 0.0).any() or (w < 0.0).any() or (table[rows == 0.0, 4:] != 0.0).any():
-        return "cells with impossible counts"
+    counted = (rows >= 0.0).all() and (w >= 0.0).all() and not table[rows == 0.0, 4:].any()
+    yield counted, "cells with impossible counts"
     floor, ceiling = (0.0, 1.0) if design.n_classes else (-np.inf, np.inf)
     edges = np.concatenate([[floor], design.edges, [ceiling]])
     lower, upper = edges[first], edges[last + 1]
     some, mean = w > 0.0, over(wp, w, 0.0)
     slack = ROUNDED_SUMS * np.maximum(np.abs(mean), np.minimum(np.abs(lower), np.abs(upper)))
     slack += rows * _LAST_DIGIT * (1.0 + np.abs(mean)) / np.where(some, w, 1.0)
-    if (some & ((mean < lower - slack) | (mean > upper + slack))).any():
-        return "predictions outside their cell"
-    if design.n_classes and ((wy < 0.0) | (wy > SLACK * w)).any():
-        return "more events than rows"
-    return None
+    outside = some & ((mean < lower - slack) | (mean > upper + slack))
+    yield not outside.any(), "predictions outside their cell"
+    events = (wy < 0.0) | (wy > SLACK * w)
+    yield not (design.n_classes and events.any()), "more events than rows"
 
 
-def _part_problem(everybody: Told, part: Told) -> str | None:
+def _part_rules(everybody: Told, part: Told) -> Rules:
     """Cells of a subgroup are unions of everybody's, and have no more weight.
 
     Parameters
@@ -442,16 +434,14 @@ def _part_problem(everybody: Told, part: Told) -> str | None:
     everybody, part : Told
     """
     for of_all, ends in zip(everybody.ends, part.ends, strict=True):
-        if not np.isin(ends, of_all).all():
-            return "cells of a subgroup that are not everybody's"
+        yield np.isin(ends, of_all).all(), "cells of a subgroup that are not everybody's"
     rest = complement(everybody, part)
     for cells, whole in zip(rest.cells, everybody.cells, strict=True):
-        if (cells[:, 0] < -ROUNDED_SUMS * whole[:, 0].max()).any():
-            return "a subgroup heavier than everybody"
-    return None
+        heavier = cells[:, 0] < -ROUNDED_SUMS * whole[:, 0].max()
+        yield not heavier.any(), "a subgroup heavier than everybody"
 
 
-def _weight_problem(rows: Array, told: Told, said: RiskReport | None, *, whole: bool) -> str | None:
+def _weight_rules(rows: Array, told: Told, said: RiskReport | None, *, whole: bool) -> Rules:
     """No more rows than the source has, and no more weight than they can carry.
 
     Parameters
@@ -468,58 +458,51 @@ def _weight_problem(rows: Array, told: Told, said: RiskReport | None, *, whole: 
     most_rows = np.inf if said is None else float(said.n_rows)
     heaviest = 1.0 if said is None else said.largest_share
     total, squares = float(told.sums["weight"]), float(told.sums["weight_squares"])
-    if not (0.0 < total <= SLACK) or (whole and total < 1.0 / SLACK):
-        return "weights that do not sum to one"
-    if (rows[:, 4] > SLACK**2 * heaviest * rows[:, 3] + TINY_PRODUCT).any():
-        return "cells heavier than their rows"
+    one = 0.0 < total <= SLACK and not (whole and total < 1.0 / SLACK)
+    yield one, "weights that do not sum to one"
+    heavier = rows[:, 4] > SLACK**2 * heaviest * rows[:, 3] + TINY_PRODUCT
+    yield not heavier.any(), "cells heavier than their rows"
     for c in told.design.classes:
         here = rows[rows[:, 1] == c]
-        if here[:, 3].sum() > SLACK * most_rows:
-            return "more rows than the source has"
-        if not total / SLACK <= here[:, 4].sum() <= SLACK * total:
-            return "cells that do not sum to their total"
+        yield here[:, 3].sum() <= SLACK * most_rows, "more rows than the source has"
+        summed = total / SLACK <= here[:, 4].sum() <= SLACK * total
+        yield summed, "cells that do not sum to their total"
     # (Σw)²/n ≤ Σw² ≤ max w · Σw
     counted = float(rows[rows[:, 1] == told.design.classes[0], 3].sum())
-    if not total**2 / SLACK**3 <= squares * counted or squares > SLACK**2 * heaviest * total:
-        return "impossible squares of weights"
-    return None
+    between = total**2 / SLACK**3 <= squares * counted and squares <= SLACK**2 * heaviest * total
+    yield between, "impossible squares of weights"
 
 
-def _class_problem(told: Told) -> str | None:
+def _class_rules(told: Told) -> Rules:
     """Sums agree with the cells, and with each other by Cauchy and Schwarz."""
     w = float(told.sums["weight"])
     brier, log_loss = float(told.sums["brier"]), float(told.sums["log_loss"])
     most = w if told.design.n_classes == 2 else 2.0 * w
-    if not 0.0 <= brier <= SLACK * most or not 0.0 <= log_loss <= -SLACK * np.log(LOG_FLOOR) * w:
-        return "impossible losses"
+    yield 0.0 <= brier <= SLACK * most, "impossible losses"
+    yield 0.0 <= log_loss <= -SLACK * np.log(LOG_FLOOR) * w, "impossible losses"
     for c in told.design.classes:
         events, squares = float(told.sums[f"events_{c}"]), float(told.sums[f"event_squares_{c}"])
         _, wy, wp = told.table_of(c)
         for total, cells in ((events, wy), (float(told.sums[f"expected_{c}"]), wp)):
-            if not total / SLACK - TINY_PRODUCT <= cells.sum() <= SLACK * total + TINY_PRODUCT:
-                return "cells that do not sum to their total"
-        if not 0.0 <= squares <= SLACK * float(told.sums["weight_squares"]) or (
-            squares > SLACK * events
-        ):
-            return "impossible squares of weights"
-    return None
+            low, high = total / SLACK - TINY_PRODUCT, SLACK * total + TINY_PRODUCT
+            yield low <= cells.sum() <= high, "cells that do not sum to their total"
+        most = SLACK * min(float(told.sums["weight_squares"]), events)
+        yield 0.0 <= squares <= most, "impossible squares of weights"
 
 
-def _number_problem(told: Told) -> str | None:
+def _number_rules(told: Told) -> Rules:
     """The same for an outcome of numbers."""
     w, _, y, yy, p, pp, py, absolute, squared = told.exact.tolist()  # see `NUMBER_SUMS`
-    size = yy + pp + 2.0 * abs(py)
+    size, contradict = yy + pp + 2.0 * abs(py), "contradict Cauchy and Schwarz"
     for first, second in ((y, yy), (p, pp), (absolute, squared)):
-        if first**2 > SLACK**2 * w * second + TINY_PRODUCT:
-            return "sums that contradict Cauchy and Schwarz"
-    if py**2 > SLACK**2 * yy * pp + TINY_PRODUCT or min(yy, pp, absolute, squared) < 0.0:
-        return "sums that contradict Cauchy and Schwarz"
-    if abs(yy + pp - 2.0 * py - squared) > ROUNDED_SUMS * size + TINY_PRODUCT:
-        return "residuals that do not follow from outcomes and predictions"
+        yield first**2 <= SLACK**2 * w * second + TINY_PRODUCT, f"sums that {contradict}"
+    yield py**2 <= SLACK**2 * yy * pp + TINY_PRODUCT, f"sums that {contradict}"
+    yield min(yy, pp, absolute, squared) >= 0.0, f"sums that {contradict}"
+    follow = abs(yy + pp - 2.0 * py - squared) <= ROUNDED_SUMS * size + TINY_PRODUCT
+    yield follow, "residuals that do not follow from outcomes and predictions"
     cell_w, cell_y, cell_p = told.cells[0].T
     for total, cells, squares in ((y, cell_y, yy), (p, cell_p, pp)):
-        if (cells**2 > SLACK**2 * cell_w * squares + TINY_PRODUCT).any():
-            return "cells that contradict Cauchy and Schwarz"
-        if abs(total - cells.sum()) > ROUNDED_SUMS * np.sqrt(w * squares) + TINY_PRODUCT:
-            return "cells that do not sum to their total"
-    return None
+        beyond = cells**2 > SLACK**2 * cell_w * squares + TINY_PRODUCT
+        yield not beyond.any(), f"cells that {contradict}"
+        summed = abs(total - cells.sum()) <= ROUNDED_SUMS * np.sqrt(w * squares) + TINY_PRODUCT
+        yield summed, "cells that do not sum to their total"
