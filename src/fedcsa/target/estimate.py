@@ -274,8 +274,12 @@ def with_weight(
     weights : mapping of str to float
         a_j by name; a model that is not among them has none.
     """
-    names = [name for name in sorted(models) if weights.get(name, 0.0) > 0.0]
-    members, a = [models[name] for name in names], [weights[name] for name in names]
+    names, members, a = [], [], []
+    for name in sorted(models):
+        if weights.get(name, 0.0) > 0.0:
+            names.append(name)
+            members.append(models[name])
+            a.append(weights[name])
     return np.array(names, dtype=object), members, np.array(a)
 
 

@@ -441,13 +441,15 @@ class Target:
         """
         if not self._kept:  # the model is given
             return {}
+        near: dict[str, ExaminationReport] = {}
         for name, asked in self._examinations.items():
             if asked.again:
                 return {}
             if isinstance(report := found.get(name), ExaminationReport):
                 # `conclude` says what cannot be honest, if nobody is asked again.
-                self._honest |= self._accepted(asked, {name: report}, quietly=True)[0]
-        near = {n: self._honest[n] for n in self._reported.reaching if n in self._honest}
+                honest = self._accepted(asked, {name: report}, quietly=True)[0]
+                self._honest |= honest
+                near |= honest if name in self._reported.reaching else {}
         useless = useless_models(near, self._weights)
         if self.plan.combine == "median":
             shown = sum(self._sent[name].show for name in self._models)
