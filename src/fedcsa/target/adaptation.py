@@ -411,15 +411,16 @@ class Adaptation:
             found = self._line.predict(rows)
         else:
             seen = self._in_units(rows) if self.plan.scale else rows
-            found = combine(self.models, self._model_weights, seen, self.plan.combine)
+            found = combine(*self._members, seen, self.plan.combine)
         if self.correction is None or not corrected:
             return found
         return self.correction.corrected(found, self._in_units(rows))
 
-    @property
-    def _model_weights(self) -> Mapping[str, float]:
-        """Weight of every model in the mixture: a given one is alone."""
-        return {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
+    @cached_property
+    def _members(self) -> tuple[list[FittedModel], Array]:
+        """The models with weight, and their weights; a given one is alone."""
+        weights = {GIVEN: 1.0} if self.plan.method == GIVEN else self.source_weights
+        return with_weight(self.models, weights)[1:]
 
     @cached_property
     def _line(self) -> LinearModel | None:
@@ -455,7 +456,7 @@ class Adaptation:
         """Weights and models as lines in raw units, before a correction; or a `ModelError`."""
         if self.plan.combine != "mean":
             raise ModelError("A median of models is not a linear model, so it cannot be exported.")
-        _, members, weights = with_weight(self.models, self._model_weights)
+        members, weights = self._members
         if not members:
             raise ModelError("This result has no model that could be exported.")
         lines = Lines.of(members)

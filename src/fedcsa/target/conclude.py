@@ -17,10 +17,8 @@ from fedcsa.models.description import PENALTY, RATIO_POWER, thaw
 from fedcsa.models.registry import takes_weights
 from fedcsa.models.space import at_edges
 from fedcsa.target.estimate import (
-    FEWEST_TO_COMPARE,
     MAX_IMBALANCE,
     MIN_EFFECTIVE_ROWS,
-    MOST_CLAIMED,
     NO_OVERLAP,
     validated,
 )
@@ -110,17 +108,16 @@ def _told(item: Mapping[str, Any], source: str, features: Sequence[str]) -> Find
 
 def _claims(adaptation: Adaptation) -> Iterator[Finding]:
     """What a source claims and does not count in full."""
-    plan, reports = adaptation.plan, adaptation.reports
+    plan, reported = adaptation.plan, adaptation.reported
     if not plan.examined:
         return
-    most = MOST_CLAIMED * float(np.median([report.n_judged for report in reports.values()]))
-    for name in adaptation.sources:
-        rows = reports[name].effective_rows
-        if len(reports) >= FEWEST_TO_COMPARE and rows > most:
+    for name in reported.names:
+        rows, most = reported.reports[name].effective_rows, reported.most_rows
+        if rows > most:
             yield Finding("rows-claimed", name, {"effective rows": rows, "counted": most})
     if not adaptation.kept:  # of a given model
         return
-    for name, times in validated(plan, adaptation.reported, adaptation.kept)[1].items():
+    for name, times in validated(plan, reported, adaptation.kept)[1].items():
         yield Finding("report-moves-choice", name, {"risk for the others times": times})
 
 

@@ -65,11 +65,12 @@ FARTHEST_LOG = 50.0
 #: Losses that are a power of the error, and the power that makes them one.
 ERROR_POWERS = {"squared": 0.5, "absolute": 1.0}
 
-
-# The risk of every candidate ----------------------------------------------------------------
 #: Typical errors between a model's predictions and those of the median model. An honest model is
 #: off by a few; farther than this it is no model.
 MAX_ERRORS_OFF = 100.0
+
+
+# The risk of every candidate ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,9 +86,11 @@ class Reported:
         What was stacked.
     reaching : tuple of str
         The sources that reach the target: their weighted rows stand for its population.
+    most_rows : float
+        Effective rows of a source beyond these do not count: `MOST_CLAIMED` times the median
+        source's rows.
     worth : array of shape (sources,)
-        m_j: how many rows of the target the weighted rows of a source are worth. Effective rows
-        beyond `MOST_CLAIMED` times the median source's rows do not count.
+        m_j: how many rows of the target the weighted rows of a source are worth.
     imbalance : array of shape (sources,)
     near : array of bool of shape (sources,)
         Whether a source reaches the target.
@@ -101,6 +104,7 @@ class Reported:
     names: tuple[str, ...]
     reports: Mapping[str, RiskReport]
     reaching: tuple[str, ...]
+    most_rows: float
     worth: Array
     imbalance: Array
     near: NDArray[np.bool_]
@@ -123,18 +127,17 @@ class Reported:
             means.append(r.outcome_mean)
         rows, imbalance, judged, sd = numbers.T
         near = (rows >= MIN_EFFECTIVE_ROWS) & (imbalance <= MAX_IMBALANCE)
-        if len(names) >= FEWEST_TO_COMPARE:
-            rows = np.minimum(rows, MOST_CLAIMED * np.median(judged))
+        comparable = len(names) >= FEWEST_TO_COMPARE
+        most_rows = MOST_CLAIMED * float(np.median(judged)) if comparable else np.inf
         none = np.empty((len(risks[0]) if risks else 0, 0))
         risk, variance = np.column_stack([none, *risks]), np.column_stack([none, *variances])
         fitted = np.ones(risk.shape, bool)
         for j, r in enumerate(reports.values()):
             fitted[[*map(int, r.failed)], j] = False
-        arrays = (
-            target_equivalent_rows(rows, imbalance), imbalance, near, risk, variance, fitted,
-            np.array(means), sd,
-        )  # fmt: skip
-        return cls(names, reports, tuple(compress(names, near)), *map(read_only, arrays))
+        worth = target_equivalent_rows(np.minimum(rows, most_rows), imbalance)
+        arrays = worth, imbalance, near, risk, variance, fitted, np.array(means), sd
+        reaching = tuple(compress(names, near))
+        return cls(names, reports, reaching, most_rows, *map(read_only, arrays))
 
 
 def eligible(plan: Plan, reported: Reported) -> tuple[int, ...]:
@@ -283,25 +286,22 @@ def with_weight(
     return np.array(names, dtype=object), members, np.array(a)
 
 
-def combine(
-    models: Mapping[str, FittedModel], weights: Mapping[str, float], seen: Array, how: str
-) -> Array:
+def combine(members: Sequence[FittedModel], a: Array, seen: Array, how: str) -> Array:
     """Σ a_j h_j(x), or the weighted median of the predictions, rescaled for probabilities.
 
     Parameters
     ----------
-    models : mapping of str to FittedModel
-    weights : mapping of str to float
-        a_j by name; a model without weight is not asked.
+    members : sequence of FittedModel
+        The models with weight.
+    a : array of shape (members,)
     seen : array of shape (rows, features)
         As the models see them.
     how : {"mean", "median"}
     """
-    if not models:
+    if not members:
         raise ModelError(
             "No source sent a model, so there is nothing to predict with. The findings say why."
         )
-    _, members, a = with_weight(models, weights)
     if how == "median":
         return median_mixture(np.stack([model.predict(seen) for model in members], axis=1), a)
     total: Array = a[0] * members[0].predict(seen)

@@ -57,6 +57,7 @@ from fedcsa.target.estimate import (
     require_median,
     score_design,
     useless_models,
+    with_weight,
 )
 from fedcsa.target.judge_given import (
     Given,
@@ -501,11 +502,12 @@ class Target:
         if self._rows is None or not known or not plan.examined:
             return None
         design, parts, inside = score_design(plan, self._reported), [], None
+        _, members, a = with_weight(self._models, self._weights)
         for X, own in self._with_given():
             if given:
                 p = cast(Array, predictions_of(own, X, len(plan.classes)))
             else:
-                p = combine(self._models, self._weights, self._in_units(X), plan.combine)
+                p = combine(members, a, self._in_units(X), plan.combine)
             if plan.subgroups:
                 z = (X - table.mean) / table.sd
                 told = plan.subgroups, plan.features, z, table.mean, table.sd
