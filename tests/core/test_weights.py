@@ -11,12 +11,14 @@ from hypothesis.extra import numpy as hnp
 
 from fedcsa.core.losses import RiskMoments, RiskTerms, risk_terms
 from fedcsa.core.weights import (
+    MOST_TIMES,
     WEIGHT_RULES,
     capped,
     divergence_weights,
     estimate,
     median_mixture,
     model_weights,
+    times_worse,
     validated_estimate,
     weighted_median,
 )
@@ -473,3 +475,18 @@ def test_only_a_median_limits_weights():
     for combine, largest in (("mean", 0.9), ("median", 1.0 / 3.0)):
         found = validated_estimate(np.ones((2, 4)), weights, np.zeros(2), np.ones((2, 4)), combine)
         assert found.weights.max(axis=1) == pytest.approx(largest, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("taken", "best", "times"),
+    [
+        ([], [], 1.0),
+        ([9.0], [1.0], 1.0),  # one alone says nothing
+        ([9.0, 2.0], [1.0, 1.0], 2.0),  # of two, both must find it worse
+        ([9.0, 2.0, 3.0], [1.0, 1.0, 1.0], 3.0),
+        ([1.0, 1.0, 0.0], [0.0, 0.0, 0.0], MOST_TIMES),
+        ([0.0, 0.0, 1.0], [0.0, 0.0, 0.0], 1.0),  # no loss either way
+    ],
+)
+def test_how_many_times_worse_a_candidate_is_the_middle_source_says(taken, best, times):
+    assert times_worse(np.array(taken), np.array(best)) == times

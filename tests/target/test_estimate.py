@@ -9,6 +9,7 @@ import pytest
 
 from fedcsa.answer.store import summary
 from fedcsa.core.weights import MOST_TIMES
+from fedcsa.errors import CandidatesError
 from fedcsa.target.estimate import Reported, eligible, validated, wild_models
 
 RNG = np.random.default_rng(21)
@@ -192,6 +193,31 @@ def claim(risk, rows=200, imbalance=0.0, failed=()):
 TWO = SimpleNamespace(
     method="validated", combine="mean", candidates=({"penalty": 0.0}, {"penalty": 1.0})
 )
+
+
+# Reports as arrays ------------------------------------------------------------------------------
+
+
+def test_reports_are_stacked_by_name_and_cannot_be_changed():
+    reports = {"b": claim([1.0, 2.0], rows=9, failed=[1]), "a": claim([3.0, 4.0], imbalance=0.05)}
+    stacked = Reported.of(reports)
+    assert stacked.names == tuple(stacked.reports) == ("a", "b")
+    assert stacked.reaching == ("a",)  # nine effective rows are too few
+    assert stacked.near.tolist() == [True, False]
+    assert stacked.risk.tolist() == [[3.0, 1.0], [4.0, 2.0]]
+    assert stacked.fitted.tolist() == [[True, True], [True, False]]
+    assert stacked.worth.tolist() == pytest.approx([1 / (1 / 200 + 0.05 + 0.05**2 / 2), 9.0])
+    assert stacked.most_rows == math.inf  # of two, nobody can say which claims too much
+    arrays = [value for value in vars(stacked).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) == 8
+    assert not any(array.flags.writeable for array in arrays)
+
+
+def test_without_any_report_nobody_reaches_the_target_and_nothing_can_be_chosen():
+    none = Reported.of({})
+    assert (none.names, none.reaching, none.risk.shape) == ((), (), (0, 0))
+    with pytest.raises(CandidatesError, match="At least one candidate must be fitted"):
+        eligible(TWO, none)
 
 
 def test_sources_that_do_not_reach_the_target_keep_no_candidate_in_the_choice():
