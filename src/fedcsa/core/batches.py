@@ -275,7 +275,7 @@ def over_blocks(
     [1, 4, 9]
     """
     of_batch: Callable[[Iterable[Found]], Found] = partial(reduce, merge)
-    coming = (map(of_block, blocks) for blocks in batches)
+    coming = map(partial(map, of_block), batches)
     first = list(islice(coming, 2))
     if len(first) == 1:  # threads would take longer than they save
         return of_batch(first[0])

@@ -57,8 +57,11 @@ def turns(scheme: str, n_folds: int) -> list[Turn]:
     if scheme == "cross-fit":
         if not is_whole(n_folds, 2):
             raise must("n_folds", "a whole number of at least 2", n_folds)
-        others = [tuple(k for k in range(n_folds) if k != fold) for fold in range(n_folds)]
-        return [Turn(rest, rest, fold) for fold, rest in enumerate(others)]
+        found = []
+        for fold in range(n_folds):
+            others = (*range(fold), *range(fold + 1, n_folds))
+            found.append(Turn(others, others, fold))
+        return found
     if scheme != "split":
         raise one_of("scheme", SCHEMES, scheme)
     return [Turn((0,), (1,), 2)]
@@ -194,4 +197,5 @@ def _sizes(n_rows: int, shares: Sequence[float]) -> list[int]:
     sizes = np.floor(exact + 1e-9).astype(int)
     order = np.argsort(-(exact - sizes), kind="stable")
     sizes[order[: n_rows - sizes.sum()]] += 1
-    return [int(size) for size in sizes]
+    found: list[int] = sizes.tolist()
+    return found

@@ -176,58 +176,26 @@ def log_loss(told: Told) -> Valued:
     return over(told.sums["log_loss"], told.sums["weight"]), told.effective_rows
 
 
-def sensitivity(told: Told, of_class: int, threshold: float) -> Valued:
-    """Share of the rows with the event whose score reaches the threshold.
+def rate_at(kind: str, told: Told, of_class: int, threshold: float) -> Valued:
+    """Share of rows that a threshold tells right, among those with some outcome or score.
 
     Parameters
     ----------
+    kind : {"sensitivity", "specificity", "ppv", "npv"}
+        Among rows with the event, without it, whose score reaches the threshold, or does not.
     told : Told
     of_class : int
     threshold : float
     """
-    tp, _, fn, _ = told.split(of_class, threshold)
-    return over(tp, tp + fn), told.effective_events(of_class)[0]
-
-
-def specificity(told: Told, of_class: int, threshold: float) -> Valued:
-    """Share of the rows without the event whose score does not reach the threshold.
-
-    Parameters
-    ----------
-    told : Told
-    of_class : int
-    threshold : float
-    """
-    _, fp, _, tn = told.split(of_class, threshold)
-    return over(tn, tn + fp), told.effective_events(of_class)[1]
-
-
-def ppv(told: Told, of_class: int, threshold: float) -> Valued:
-    """Event rate of the rows whose score reaches the threshold.
-
-    Parameters
-    ----------
-    told : Told
-    of_class : int
-    threshold : float
-    """
-    tp, fp, *_ = told.split(of_class, threshold)
-    share = over(tp + fp, told.sums["weight"])
-    return over(tp, tp + fp), told.effective_rows * share
-
-
-def npv(told: Told, of_class: int, threshold: float) -> Valued:
-    """Share without the event of the rows whose score does not reach the threshold.
-
-    Parameters
-    ----------
-    told : Told
-    of_class : int
-    threshold : float
-    """
-    _, _, fn, tn = told.split(of_class, threshold)
-    share = over(tn + fn, told.sums["weight"])
-    return over(tn, tn + fn), told.effective_rows * share
+    tp, fp, fn, tn = told.split(of_class, threshold)
+    right, wrong = {
+        "sensitivity": (tp, fn), "specificity": (tn, fp), "ppv": (tp, fp), "npv": (tn, fn),
+    }[kind]  # fmt: skip
+    if kind in ("ppv", "npv"):
+        rows = told.effective_rows * over(right + wrong, told.sums["weight"])
+    else:
+        rows = told.effective_events(of_class)[kind == "specificity"]
+    return over(right, right + wrong), rows
 
 
 def net_benefit(told: Told, of_class: int, threshold: float) -> Valued:
@@ -269,7 +237,7 @@ def r2(told: Told) -> Valued:
 def number_slope(told: Told) -> Valued:
     """Slope of the regression of outcomes on predictions; NaN if predictions are all alike."""
     total, squares = told.sums["weight"], told.sums["p_squares"]
-    y, p = (over(told.sums[name], total) for name in "yp")
+    y, p = over(told.sums["y"], total), over(told.sums["p"], total)
     spread = squares - over(told.sums["p"] ** 2, total)
     spread = np.where(spread > 1e-9 * squares, spread, 0.0)  # less is rounding
     return over(told.sums["products"] - total * y * p, spread), told.effective_rows

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -64,7 +66,7 @@ class Measure:
     compute : function
         One of `fedcsa.core.formulas`: of what is told, of a class and at a threshold if it has one.
     at_threshold, of_class : bool
-        Whether there is one for every declared threshold, and for every class.
+        Whether there is one for every declared threshold, then of classes too, and for every class.
     fewest_events : float
         Effective rows of either kind below which it is not estimable.
     imbalance : int
@@ -110,16 +112,10 @@ class MeasureColumn:
     smallest_gap: float
 
 
-def _rate(name: str, compute: Callable[..., Valued]) -> Measure:
-    """A rate at a threshold.
-
-    Parameters
-    ----------
-    name : str
-    compute : function
-    """
+def _rate(name: str) -> Measure:
+    """A rate at a threshold."""
     return Measure(
-        name, "two classes", "logit", RATE_SPREAD, 1, compute,
+        name, "two classes", "logit", RATE_SPREAD, 1, partial(formulas.rate_at, name),
         at_threshold=True, of_class=True, binomial=1.0, plug_in=True,
     )  # fmt: skip
 
@@ -155,10 +151,7 @@ MEASURES: tuple[Measure, ...] = (
         "log_loss", "classes", "log", LOG_LOSS_SPREAD, -1, formulas.log_loss,
         imbalance=2, plug_in=True,
     ),
-    _rate("sensitivity", formulas.sensitivity),
-    _rate("specificity", formulas.specificity),
-    _rate("ppv", formulas.ppv),
-    _rate("npv", formulas.npv),
+    *map(_rate, ("sensitivity", "specificity", "ppv", "npv")),
     Measure(
         "net_benefit", "two classes", "identity", BENEFIT_SPREAD, 1, formulas.net_benefit,
         at_threshold=True, of_class=True, spread_in="events", plug_in=True,
@@ -200,11 +193,10 @@ def measure_columns(design: ScoreDesign) -> tuple[MeasureColumn, ...]:
             # A difference always is on the scale of the value itself.
             gap = in_units if measure.in_units else SMALLEST
             own = gap if measure.link == "identity" else SMALLEST
-            found += [
-                MeasureColumn(measure, of_class, threshold, own, gap)
-                for threshold in (design.thresholds if measure.at_threshold else (None,))
-                for of_class in (design.classes if measure.of_class else (None,))
-            ]
+            thresholds = design.thresholds if measure.at_threshold else (None,)
+            classes = design.classes if measure.of_class else (None,)
+            for threshold, of_class in product(thresholds, classes):
+                found.append(MeasureColumn(measure, of_class, threshold, own, gap))
     return tuple(found)
 
 
@@ -225,9 +217,10 @@ def measure_values(
     """
     found = []
     for column in measure_columns(told.design) if columns is None else columns:
-        of = [x for x in (column.of_class, column.threshold) if x is not None]
-        value, rows = column.measure.compute(told, *of)
-        found.append([value, rows, on_link(column.measure, value, rows)])
+        measure = column.measure
+        of = (column.of_class, column.threshold)[: measure.of_class + measure.at_threshold]
+        value, rows = measure.compute(told, *of)
+        found.append([value, rows, on_link(measure, value, rows)])
     values, effective, x = np.moveaxis(np.array(found), 0, -1)
     return values, effective, x
 

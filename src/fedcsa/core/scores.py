@@ -185,16 +185,18 @@ class ScoreSums:
             t, q = (y - design.centre) / design.unit, (p - design.centre) / design.unit
             scores, outcomes = q[:, None], t[:, None]
             each += [t, t * t, q, q * q, t * q, np.abs(t - q), (t - q) * (t - q)]
-        weighted, bins = np.stack([w * column for column in each]), design.bins(scores)
+        weighted, bins = w * np.stack(each), design.bins(scores)
         for s in range(S):
             here = slice(None) if inside is None or not s else np.flatnonzero(inside[:, s])
             group, u = groups[here], w[here]
-            exact[:, s] = np.stack([np.bincount(group, v, G) for v in weighted[:, here]], axis=1)
+            for k, v in enumerate(weighted[:, here]):
+                exact[:, s, k] = np.bincount(group, v, G)
             for c in range(C):
                 b, t, score = bins[here, c], outcomes[here, c], scores[here, c]
                 for k, v in enumerate([None, u, u * t, u * score]):
                     cells[:, s, c, :, k] = np.bincount(group * B + b, v, G * B).reshape(G, B)
-                hidden[s, c] = np.stack([np.bincount(b, v, B) for v in (t, u * u)], axis=1)
+                for k, v in enumerate([t, u * u]):
+                    hidden[s, c, :, k] = np.bincount(b, v, B)
                 np.maximum.at(heaviest[0, s, c], b, u)
                 if inside is not None and s:
                     there = ~inside[:, s]
@@ -244,17 +246,18 @@ class ScoreSums:
             if not (some and all(map(len, ends))):
                 sums[s] *= 0.0
                 continue
-            atoms, cells = atoms if s else ends, []
+            exact, known = self.exact[:, s], self.exact[:, 0, 0] > 0.0
+            atoms, whole, rest = atoms if s else ends, (), ()
             for c, e in enumerate(ends):
                 starts = np.append(0, e[:-1] + 1)
                 place = np.tile([float(s), float(design.classes[c])], (len(e), 1))
                 of_all = np.add.reduceat(total[s, c], starts, axis=0)
                 table.append(np.column_stack([place, e, of_all]))
-                cells.append(np.add.reduceat(self.cells[:, s, c, :, 1:], starts, axis=1))
-            exact, known = self.exact[:, s], self.exact[:, 0, 0] > 0.0
-            rest = tuple(x.sum(axis=0) - x[known] for x in cells)
+                cells = np.add.reduceat(self.cells[:, s, c, :, 1:], starts, axis=1)
+                whole = (*whole, cells.sum(axis=0))
+                rest = (*rest, whole[c] - cells[known])
             parts[s] = (
-                Told(design, tuple(x.sum(axis=0) for x in cells), tuple(ends), sums[s]),
+                Told(design, whole, tuple(ends), sums[s]),
                 Told(design, rest, tuple(ends), sums[s] - exact[known]),
             )
         return np.concatenate(table), sums, parts
@@ -392,7 +395,7 @@ class Told:
 
     def __post_init__(self) -> None:
         """Name the sums, and count what their rows are worth."""
-        sums = {name: self.exact[..., k] for k, name in enumerate(self.design.sum_names)}
+        sums = dict(zip(self.design.sum_names, np.moveaxis(self.exact, -1, 0), strict=True))
         rows = over(sums["weight"] ** 2, sums["weight_squares"], 0.0)
         vars(self).update(sums=sums, effective_rows=rows)
 
@@ -441,11 +444,13 @@ def told_by(design: ScoreDesign, table: Array, sums: Array) -> Mapping[int, Told
     """
     found = {}
     for s in range(design.n_subgroups + 1):
-        rows = [table[(table[:, 0] == s) & (table[:, 1] == c)] for c in design.classes]
-        if all(map(len, rows)):
-            cells = tuple(part[:, 4:7] for part in rows)
-            ends = tuple(part[:, 2].astype(np.intp) for part in rows)
-            found[s] = Told(design, cells, ends, sums[s])
+        cells, ends = [], []
+        for c in design.classes:
+            rows = table[(table[:, 0] == s) & (table[:, 1] == c)]
+            cells.append(rows[:, 4:7])
+            ends.append(rows[:, 2].astype(np.intp))
+        if all(map(len, ends)):
+            found[s] = Told(design, tuple(cells), tuple(ends), sums[s])
     return found
 
 

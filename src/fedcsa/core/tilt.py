@@ -83,9 +83,9 @@ def balanced(z: Array, flags: _Flags, correlations: Array | None = None) -> Arra
         np.multiply(values[first], values[second], out=functions[end:])
         functions[end:] -= correlations[first, second][:, None]
     # Of a number, the square is the first to be too large.
-    single = values[flags] if flags.any() else values[:0]
-    parts = (functions[d + 1 : end], single, -single, functions[end:], -functions[end:])
-    if max(part.max(initial=0.0) for part in parts) > FARTHEST_ROW:
+    single = np.abs(values[flags]) if flags.any() else values[:0]
+    lowest = functions[end:].min(initial=0.0)
+    if max(functions[d + 1 :].max(initial=0.0), single.max(initial=0.0), -lowest) > FARTHEST_ROW:
         np.clip(functions, -FARTHEST_ROW, FARTHEST_ROW, out=functions)
     return functions
 
