@@ -405,7 +405,7 @@ def test_another_model_says_how_much_memory_it_needs_before_it_starts():
 
 
 def test_much_memory_is_told_in_gib():
-    rows = SimpleNamespace(source="a", n_rows=10**7, columns=("x0",))
+    rows = SimpleNamespace(source="a", n_rows=10**7, mean=np.zeros(1))
     assert "10000000 rows in memory, about 0.5 GiB. Read" in str(_too_large(rows, 1))
 
 

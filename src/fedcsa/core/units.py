@@ -18,7 +18,7 @@ from fedcsa.core.arrays import Array
 #: Sites differ by less: beyond so many of the smaller sd, a mean asks for a reason. Where the
 #: column's name speaks for the conversion fewer are enough. Measured on honest sites up to 2 sds
 #: apart, with sds up to half as large again: less than one alarm in 1,000 columns.
-_FAR, _FAR_NAMED = 5.0, 3.5
+_FAR, FAR_NAMED = 5.0, 3.5
 #: Once the conversion is undone, the mean lies within so many sds of the target's, ...
 _NEAR = 0.75
 #: ... and the sd within this factor of it.
@@ -240,7 +240,7 @@ def _best(
     fits = []
     for key, conversion in CONVERSIONS.items():
         named = any(part.startswith(conversion.words) for part in parts if conversion.words)
-        if apart <= (_FAR_NAMED if named else _FAR) or (conversion.only_named and not named):
+        if apart <= (FAR_NAMED if named else _FAR) or (conversion.only_named and not named):
             continue
         for direction in DIRECTIONS:
             mean, sd = conversion.undone(*here, divide=direction == "divide")

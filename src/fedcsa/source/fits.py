@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -216,21 +216,21 @@ class LinearFits:
     @cached_property
     def products(self) -> Array:
         """Σ t^γ aaᵀ of a part, a = (1, x, y) less the shift, shape (kinds, parts, size, size)."""
-        return over_blocks(self.rows, partial(self._sums, lambda a: a @ a.T), np.add)
+        return over_blocks(self.rows, self._sums, np.add)
 
     @cached_property
     def triangles(self) -> Array:
         """R with RᵀR = Σ t^γ aaᵀ, of the same shape."""
-        return over_blocks(self.rows, partial(self._sums, lambda a: triangle(a.T)), merge_triangles)
+        return over_blocks(self.rows, partial(self._sums, exact=True), merge_triangles)
 
-    def _sums(self, of_rows: Callable[[Array], Array], batch: Batch) -> Array:
-        """Sums over a few rows, of every part with every kind of weights.
+    def _sums(self, batch: Batch, *, exact: bool = False) -> Array:
+        """Products over a few rows, of every part with every kind of weights.
 
         Parameters
         ----------
-        of_rows : function of an array of shape (size, rows)
-            Gives one of shape (size, size).
         batch : Batch
+        exact : bool
+            Whether to make triangles instead.
         """
         labels = self.folds.labels(batch)
         order = labels.argsort(kind="stable")
@@ -240,16 +240,16 @@ class LinearFits:
         np.take(batch.seen.T, order, axis=1, out=design[1:-1], mode="clip")
         design[-1] = batch.y[order]
         design[1:] -= self.shift[:, None]
-        ratios: Array | None = None
-        if any(power for _, power in self.kinds):
+        rooted, ratios = design, np.empty((0, 0))
+        if len(self.kinds) > 1:
             ratios = weights_of(self.weighing, batch)[1][order]
         found = np.zeros((len(self.kinds), self.folds.n_folds, len(design), len(design)))
         for kind, (column, power) in enumerate(self.kinds):
-            rooted = design
-            if power and ratios is not None:
+            if power:
                 rooted = design * ratios[:, column] ** (0.5 * power)
             for part, (start, stop) in enumerate(pairwise(ends)):
-                found[kind, part] = of_rows(rooted[:, start:stop])
+                a = rooted[:, start:stop]
+                found[kind, part] = triangle(a.T) if exact else a @ a.T
         return found
 
     def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
@@ -260,27 +260,28 @@ class LinearFits:
         jobs : sequence of Job
         candidates : sequence of Candidate
         """
-        powers, found = [candidate.get(RATIO_POWER, 0.0) for candidate in candidates], []
+        by_power, found = dict[float, dict[int, Candidate]](), []
+        for index, candidate in enumerate(candidates):
+            by_power.setdefault(candidate.get(RATIO_POWER, 0.0), {})[index] = candidate
         for job in jobs:
             lines = np.zeros((len(self.shift), len(candidates)))  # slopes, and the intercept last
             failures, parts = dict[int, str](), list(job.parts)
             n_rows = int(self.products[0, parts, 0, 0].sum())
-            for power in sorted(set(powers)):
-                members = [index for index, own in enumerate(powers) if own == power]
+            for power, members in by_power.items():
                 kind = self.kinds.index((job.column if power else 0, power))
                 total = float(self.products[kind, parts, 0, 0].sum())
                 if not total > 0.0:
                     failures.update(dict.fromkeys(members, "ZeroWeights"))
                     continue
-                penalties = self.model.penalties([candidates[i] for i in members], total)
+                penalties = self.model.penalties([*members.values()], total)
                 R = product_triangle(self.products[kind, parts].sum(axis=0))
                 if R is None:  # products have lost their digits
                     R = merge_triangles(*self.triangles[kind, parts])
                 slopes, intercepts = triangle_path(
                     R, penalties, total, n_rows, intercept=self.model.intercept
                 )
-                lines[:-1, members] = slopes
-                lines[-1, members] = intercepts + self.shift[-1] - self.shift[:-1] @ slopes
+                lines[:-1, [*members]] = slopes
+                lines[-1, [*members]] = intercepts + self.shift[-1] - self.shift[:-1] @ slopes
             found.append(path_of_lines(lines[:-1], lines[-1], failures, n_rows))
         return found
 
@@ -313,14 +314,14 @@ def fits_of(
     sent = Job(range(folds.n_folds), last, "model-refit") if rows.brief.refit else turns[0]
     if not isinstance(model, LinearRegression):
         return RowFits(rows, weighing, folds, model, turns, sent)
-    first = next(iter(rows))
-    columns = np.concatenate([np.column_stack([block.seen, block.y]) for block in first])
+    [first] = next(iter(rows.by_batch))
+    columns = np.column_stack([first.seen, first.y])
     # About the means; a constant column as a whole. A line through the origin stays there.
     shift = np.zeros(columns.shape[1])
     if model.intercept:
         constant = np.ptp(columns, axis=0) == 0.0
         shift = np.where(constant, columns[0], columns.mean(axis=0))
+    powers = {float(candidate.get(RATIO_POWER, 0.0)) for candidate in candidates} - {0.0}
     # Without a power, sums are counts.
-    powers = sorted({0.0, *(candidate.get(RATIO_POWER, 0.0) for candidate in candidates)})
-    kinds = [(c, p) for c in range(last + 1) for p in powers if p or not c]
+    kinds = [(0, 0.0), *product(range(last + 1), sorted(powers))]
     return LinearFits(rows, weighing, folds, model, turns, sent, kinds, shift)

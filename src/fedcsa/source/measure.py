@@ -27,7 +27,6 @@ from fedcsa.core.batches import CACHED_ROWS, over_blocks
 from fedcsa.core.losses import Loss, RiskMoments, loss_named, row_losses, sampling_variance
 from fedcsa.core.tilt import Tilt, fit_tilt
 from fedcsa.errors import DataError
-from fedcsa.findings import Finding
 from fedcsa.messages.messages import RiskReport
 from fedcsa.models.description import LINEAR, Candidate
 from fedcsa.models.model import LinearRegression, Model, Path, path_losses
@@ -116,13 +115,13 @@ def prepare(
     brief, n_classes = rows.brief, len(rows.brief.classes)
     by_table = not brief.candidates or brief.exchange == "table"
     model: Model | None = None
-    numbers, every = [0], list[dict[str, Any]]([{}])  # a given model has no values
+    numbers, every = range(1), list[dict[str, Any]]([{}])  # a given model has no values
     if brief.candidates:
-        numbers = [*range(len(brief.candidates))] if at is None else [at]
-        told = brief.model, [brief.candidates[k] for k in numbers]
+        numbers = range(len(brief.candidates)) if at is None else range(at, at + 1)
+        told = brief.candidates[numbers.start : numbers.stop]
         linear = brief.model.get("name") in LINEAR
         grid = None if linear else agreed_grid(brief.sd, scale=brief.scale)
-        model, every = instantiate(*told, n_classes, trusted_types, grid)
+        model, every = instantiate(brief.model, told, n_classes, trusted_types, grid)
     loss = loss_named(brief.loss, n_classes, losses)
     if model is None:
         rows.check_given()
@@ -162,7 +161,7 @@ def _too_large(rows: StudyRows, n_candidates: int) -> DataError:
     n_candidates : int
     """
     # Eight bytes a cell: the rows as they are and as models see them, with copies of a fold.
-    gib = 8.0 * rows.n_rows * (4 * len(rows.columns) + 3 * n_candidates) / 2**30
+    gib = 8.0 * rows.n_rows * (4 * len(rows.mean) + 3 * n_candidates) / 2**30
     much = f", about {gib:.1f} GiB" if gib >= _WORTH_TELLING else ""
     return DataError(
         f"Source {rows.source!r} is read in batches, which suits ridge and weighted least squares "
@@ -197,13 +196,16 @@ def measure(
     risk, variance = sums.mean.copy(), np.zeros(n_candidates)
     if work.fits is not None and total > 0.0:
         variance = sampling_variance(sums.spread / total, sums.squared_spread / total**2, ess)
-    failed = {**sums.failed, **{i: name for p in work.paths for i, name in p.failures.items()}}
+    failed = dict(sums.failed)
+    for path in work.paths:
+        failed.update(path.failures)
     if work.fits is None:
         failed = dict.fromkeys(range(n_candidates), "TooFewOutcomes")
     risk[[*failed]], variance[[*failed]] = 0.0, 0.0
     before = sums.before / work.rows.n_rows
     weighted = isinstance(work.weighing, Tilt) or work.weighing.total > 0.0
-    moments, d, own = vars(sums.moments or _NO_MOMENTS), len(brief.features), np.empty(0)
+    moments, d, own = {**vars(sums.moments or _NO_MOMENTS)}, len(brief.features), np.empty(0)
+    del moments["n_rows"]  # it is told with every report
     asked = not len(brief.correlations) and 2 <= d <= MOST_CORRELATED  # the target tells none
     if asked and isinstance(work.weighing, Tilt):
         own = np.round(work.weighing.own_correlations[np.triu_indices(d, 1)], 2)
@@ -225,7 +227,7 @@ def measure(
         variance=variance,
         failed={str(index): reason for index, reason in sorted(failed.items())},
         findings=_findings(work, n_narrow),
-        **{name: value for name, value in moments.items() if name != "n_rows"},
+        **moments,
     )
 
 
@@ -381,14 +383,19 @@ def _findings(work: Work, n_narrow: int) -> list[dict[str, Any]]:
     n_narrow : int
         As for `measure`.
     """
-    warned = sum((Counter(path.warned) for path in work.paths), Counter[str]())
-    found = [] if isinstance(work.weighing, Tilt) else [*work.weighing.findings]
+    warned, found = Counter[str](), list[dict[str, Any]]()
+    for path in work.paths:
+        warned.update(path.warned)
+    for finding in () if isinstance(work.weighing, Tilt) else work.weighing.findings:
+        told = {"code": finding.code, "evidence": dict(finding.evidence)}
+        if told not in found:
+            found.append(told)
     for name, count in warned.items():  # by the model library
-        found.append(Finding("fit-warning", evidence={"warning": name, "count": float(count)}))
+        evidence = {"warning": name, "count": float(count)}
+        found.append({"code": "fit-warning", "evidence": evidence})
     if n_narrow:  # the strict rule refuses such a table; where it is off, the danger is named
-        found.append(Finding("narrow-table", evidence={"features": float(n_narrow)}))
+        found.append({"code": "narrow-table", "evidence": {"features": float(n_narrow)}})
     for unit in work.rows.other_units():
-        told = {"conversion": unit.conversion, "direction": unit.direction}
-        found.append(Finding("other-unit", evidence={"column": float(unit.column), **told}))
-    distinct = {(f.code, tuple(f.evidence.items())): f for f in found}
-    return [{"code": f.code, "evidence": dict(f.evidence)} for f in distinct.values()]
+        evidence = {"column": float(unit.column), "conversion": unit.conversion}
+        found.append({"code": "other-unit", "evidence": {**evidence, "direction": unit.direction}})
+    return found

@@ -46,14 +46,12 @@ def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
     together = asked.together
     if together and model.get("name") == GIVEN:
         raise MessageError("An examination of a given model must hold one.")
-    held = asked.held or (None,) * len(asked.forms)
+    held, found = asked.held or (None,) * len(asked.forms), []
     first = {name: rows[0] for name, rows in together.items()}
     members = [(asked.forms[0], first)] if together else asked.members
     try:
-        found = [
-            open_agreed(form, arrays, brief, asked.candidate, brief.sd, own)
-            for own, (form, arrays) in zip(held, members, strict=True)
-        ]
+        for own, (form, arrays) in zip(held, members, strict=True):
+            found.append(open_agreed(form, arrays, brief, asked.candidate, brief.sd, own))
     except ModelError as error:
         raise MessageError(f"An examination must hold models of the study. {error}") from None
     if not together:
@@ -124,12 +122,13 @@ def mixture_and_members(
             each = (X @ lines.coefficients.T + lines.intercepts).T
     else:  # a model of another site may know nothing of a level that is only here
         each = [predicted_or_why_not(member, X)[0] for member in members]
-    taken = each
+    taken, outputs = each, list[Array]()
     if one is not None:
         taken, weights = [predicted_or_why_not(one, X)[0]], np.array([weights.sum()])
-    outputs = [output for output in taken if output is not None]
-    if len(outputs) < len(taken):
-        return None, each
+    for output in taken:
+        if output is None:
+            return None, each
+        outputs.append(output)
     if asked.own_weight:
         outputs.append(_held_out(work, batch))
         weights = np.append(weights, asked.own_weight)

@@ -320,7 +320,9 @@ class Source:
             raise refused[0]
         self._studies.setdefault(brief.study, study)
         work = prepare(rows, **self._own)
-        self.failures = {i: text for path in work.paths for i, text in path.texts.items()}
+        self.failures = {}
+        for path in work.paths:
+            self.failures.update(path.texts)
         most = self._policy.max_row_share
         alike = math.ceil(1.0 / most) if most > 0.0 else 1  # a rule of 0 refuses the report
         caps = largest_losses(work, alike) if alike > 1 else None

@@ -78,8 +78,8 @@ class StudyRows:
     source : str
         Its name, from which its random numbers follow.
     rows : Batches
-    columns : sequence of int
-        The study's features among the columns of `rows`.
+    columns : slice or list of int
+        The study's features among the columns of `rows`; a slice of these needs no copy.
     group : int or None
         The column that says which rows are of one patient.
     brief : Brief
@@ -99,7 +99,7 @@ class StudyRows:
 
     source: str
     rows: Batches = field(repr=False)
-    columns: Sequence[int] = field(repr=False)
+    columns: slice | list[int] = field(repr=False)
     group: int | None = field(repr=False)
     brief: Brief = field(repr=False)
     n_rows: int
@@ -131,16 +131,16 @@ class StudyRows:
         first : int
         """
         X, y = X[first : first + self.block_rows], y[first : first + self.block_rows]
-        in_place = list(self.columns) == list(range(len(self.columns)))
-        picked = slice(0, len(self.columns)) if in_place else list(self.columns)
         # Laid out alike, rows give the same bits wherever they come from.
-        raw = np.ascontiguousarray(X[:, picked])
+        raw = np.ascontiguousarray(X[:, self.columns])
         columns = np.empty(raw.shape[::-1])
         np.subtract(raw.T, self.brief.mean[:, None], out=columns)
         columns /= self.brief.sd[:, None]
         place = slice(start + first, start + first + len(y))
-        groups, given = (None if k is None else X[:, k] for k in (self.group, self.given))
-        return Batch(place, columns.T, columns.T if self.brief.scale else raw, y, groups, given)
+        seen = columns.T if self.brief.scale else raw
+        groups = None if self.group is None else X[:, self.group]
+        given = None if self.given is None else X[:, self.given]
+        return Batch(place, columns.T, seen, y, groups, given)
 
     @property
     def by_batch(self) -> StudyRows:
@@ -170,14 +170,16 @@ class StudyRows:
         """
         brief, names = self.brief, self.rows.columns
         mean, sd, target = self.mean.copy(), self.sd.copy(), (brief.mean, brief.sd)
-        marks = [f"{name}{MISSING_MARK}" for name in brief.features]
-        gaps = [k for k, mark in enumerate(marks) if mark in names]
-        if gaps:
-            pairs = [(self.columns[k], names.index(marks[k])) for k in gaps]
-            mean[gaps], sd[gaps] = known_moments(self.rows, pairs)
-            told = brief.features
-            places = {k: told.index(marks[k]) for k in gaps if marks[k] in told}
-            target = of_known_cells(places, target, self.mean, mean)
+        pairs, told = dict[int, tuple[int, int]](), dict[int, int]()
+        for k, name in enumerate(brief.features):
+            mark = f"{name}{MISSING_MARK}"
+            if mark in names:
+                pairs[k] = names.index(name), names.index(mark)
+                if mark in brief.features:
+                    told[k] = brief.features.index(mark)
+        if pairs:
+            mean[[*pairs]], sd[[*pairs]] = known_moments(self.rows, [*pairs.values()])
+            target = of_known_cells(told, target, self.mean, mean)
         return other_units(brief.features, brief.flags, self.n_rows, (mean, sd), target)
 
     def whole(self) -> Batch:
@@ -248,7 +250,7 @@ class SiteRows:
         first = next(coming, None)
         if first is None:
             raise DataError(f"Source {self.source!r} must have rows; its table has none.")
-        batches = ([batch] for batch in chain([first], coming))
+        batches = zip(chain([first], coming))  # each in one block
         n, origin, mean, squares = over_blocks(batches, column_sums, joined_sums)
         return n, origin + mean, np.sqrt(squares / n)
 
@@ -268,7 +270,7 @@ class SiteRows:
         """The rows as `brief` wants to see them."""
         column, names = given_column(brief.model), self.rows.columns
         needed = [*brief.features, *filter(None, (brief.group, column))]
-        missing = [name for name in needed if name not in names]
+        missing = sorted(set(needed).difference(names), key=needed.index)
         if missing:
             raise DataError(
                 f"Source {self.source!r} must have the study's {len(needed)} columns; "
@@ -278,7 +280,9 @@ class SiteRows:
         if isinstance(rows, HeldBatches) and self.y is not None:
             where = f"The outcome of source {self.source!r}"
             rows = replace(rows, y=as_outcome(self.y, brief.classes, where))
-        columns = [names.index(name) for name in brief.features]
+        columns: slice | list[int] = list(map(names.index, brief.features))
+        if columns == [*range(len(brief.features))]:
+            columns = slice(len(brief.features))
         n_rows, mean, sd = self.summary
         return StudyRows(
             source=self.source,
