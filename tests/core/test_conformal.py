@@ -10,22 +10,27 @@ from scipy.stats import chi2
 
 from fedcsa.core.conformal import (
     BAND_SCALE,
-    BANDS,
     LOGIT_SCALE,
     PLACES,
-    RESIDUAL_ENDS,
     RESIDUAL_LOG_SCALE,
-    RESIDUAL_SHAPE,
     SMALLEST_SPREAD,
     class_limit,
-    distance_band,
     half_widths,
-    residual_sums,
     split_limit,
-    told_residuals,
 )
 from fedcsa.core.random_effects import held_in, new_site
-from fedcsa.core.scores import FAR_END, ScoreDesign, ScoreSums, told_by
+from fedcsa.core.scores import (
+    BANDS,
+    FAR_END,
+    RESIDUAL_ENDS,
+    RESIDUAL_SHAPE,
+    ScoreDesign,
+    ScoreSums,
+    distance_band,
+    residual_sums,
+    told_by,
+    told_residuals,
+)
 
 
 def _source(seed, n=200, size=1.0, grows=0.0):

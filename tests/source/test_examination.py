@@ -8,7 +8,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fedcsa.core.conformal import residual_sums, told_residuals
+from fedcsa.core.scores import residual_sums, told_residuals
 from fedcsa.errors import MessageError, NoSourcesError
 from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import ExaminationReport, Refusal

@@ -5,9 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcsa.core.conformal import RESIDUAL_SHAPE, residual_sums, told_residuals
 from fedcsa.core.measures import measure_columns, measure_variances
-from fedcsa.core.scores import ScoreDesign, ScoreSums
+from fedcsa.core.scores import (
+    RESIDUAL_SHAPE,
+    ScoreDesign,
+    ScoreSums,
+    residual_sums,
+    told_residuals,
+)
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.messages.policy import Policy
 from fedcsa.target.accept import score_rules

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 from fedcsa import FedCSA
-from fedcsa.core.conformal import distance_band
+from fedcsa.core.scores import distance_band
 from fedcsa.errors import ModelError, ParameterError
 from fedcsa.target.per_patient import (
     MOST_WIDER,

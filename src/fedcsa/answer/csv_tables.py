@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.checklists import CHECKLISTS
-from fedcsa.core.conformal import BANDS
+from fedcsa.core.scores import BANDS
 from fedcsa.target.backtest_result import MeasureOutcome
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.words import printable

@@ -23,27 +23,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array, erf, logit
+from fedcsa.core.arrays import Array, logit
 from fedcsa.core.random_effects import held_in, new_site
-from fedcsa.core.scores import FAR_END, Told
-
-#: Bands of distance: a fourth of normal rows lies in each.
-BANDS = 4
-#: Smallest and largest residual that are told apart, in units of the outcome's sd: models that
-#: err by less than a hundredth of it, or by more than thirty times, need no finer interval.
-NEAREST, FARTHEST_RESIDUAL = 0.01, 30.0
-#: Each bin of residuals ends so many times farther out than the one before: a limit at its upper
-#: end is too wide by 2.5 % on average, and covers half a percent of rows too many.
-BIN_RATIO = 1.05
-_N_ENDS = int(np.ceil(np.log(FARTHEST_RESIDUAL / NEAREST) / np.log(BIN_RATIO)))
-#: Upper ends of the bins; the last is open.
-RESIDUAL_ENDS: Array = np.append(NEAREST * BIN_RATIO ** np.arange(_N_ENDS + 1), np.inf)
-#: Residuals beyond the last end count as twice as large, so that one alone moves no mean far.
-_BEYOND = 2.0 * RESIDUAL_ENDS[-2]
-#: Of the told histogram: bands and bins.
-RESIDUAL_SHAPE = (BANDS, len(RESIDUAL_ENDS))
+from fedcsa.core.scores import BANDS, BEYOND, FAR_END, RESIDUAL_ENDS, Told
 
 #: Prior scale of the between-site sd of the log residual: where noise differs by a third between
 #: sites, half of it leaves intervals too narrow; where noise is alike, both give the same.
@@ -61,126 +44,6 @@ PLACES = 39
 _ROUNDING = 1e-9
 #: Takes the place of a share of 0 where one divides by it.
 _TINY = 1e-300
-
-
-# At a source ----------------------------------------------------------------------------------
-
-
-def distance_band(z: Array) -> NDArray[np.intp]:
-    """Band of every row, 0 nearest the target's centre; bands end at quarters of normal rows.
-
-    The distance is the mean of z² over features.
-
-    Parameters
-    ----------
-    z : array of shape (rows, features)
-        In the target's units.
-
-    Examples
-    --------
-    >>> distance_band(np.array([[0.1, 0.0], [0.7, 0.7], [1.0, 1.0], [2.0, 1.0]]))
-    array([0, 1, 2, 3])
-    """
-    from scipy.special import chdtri  # slow to load
-
-    n_features = z.shape[1]
-    ends = chdtri(n_features, 1.0 - np.arange(1, BANDS) / BANDS) / n_features
-    distance: Array = np.einsum("ij,ij->i", z, z) / n_features
-    return np.searchsorted(ends, distance)
-
-
-def residual_sums(z: Array, residual: Array, w: Array) -> tuple[Array, Array]:
-    """Residuals by band and bin; sums of batches are added, and the larger of the largest taken.
-
-    Parameters
-    ----------
-    z : array of shape (rows, features)
-        In the target's units.
-    residual : array of shape (rows,)
-        Outcome less prediction, in units of the outcome's sd.
-    w : array of shape (rows,)
-        Weights of the rows.
-
-    Returns
-    -------
-    sums : array of shape (3, bands, bins)
-        Number of rows, Σw and Σw|r|.
-    heaviest : array of shape (bands, bins)
-        The largest w.
-    """
-    size = np.minimum(np.abs(residual), _BEYOND)
-    cell = distance_band(z) * RESIDUAL_SHAPE[1] + np.searchsorted(RESIDUAL_ENDS, size)
-    n_cells = RESIDUAL_SHAPE[0] * RESIDUAL_SHAPE[1]
-    heaviest = np.zeros(n_cells)
-    np.maximum.at(heaviest, cell, w)
-    sums = [np.bincount(cell, x, n_cells) for x in (np.ones(len(w)), w, w * size)]
-    return np.reshape(sums, (3, *RESIDUAL_SHAPE)), heaviest.reshape(RESIDUAL_SHAPE)
-
-
-def told_residuals(sums: Array, heaviest: Array, min_rows: int) -> Array:
-    """Shares of the weight by band and bin, shape (bands, bins), that tell of no single row.
-
-    A band too small to be told joins its neighbour. Neighbouring bins are joined until they
-    hold enough rows, and share their weight as if residuals were normal: nothing else of how
-    residuals lie within them is told, and not where the largest lies.
-
-    Parameters
-    ----------
-    sums, heaviest : array
-        As `residual_sums` gives them.
-    min_rows : int
-        Fewest rows of a cell; no row has more than half of its weight either. 1 joins nothing.
-    """
-    if min_rows < 2:
-        unjoined: Array = sums[1] / sums[1].sum()
-        return unjoined
-    shares: Array = np.zeros(RESIDUAL_SHAPE)
-    inwards = np.arange(BANDS)[::-1]
-    n_rows, weight, _ = sums[:, inwards].sum(axis=2)
-    for bands, band in _joined(n_rows, weight, heaviest[inwards].max(axis=1), min_rows):
-        counts, weights, sizes = sums[:, inwards[bands]].sum(axis=1)
-        top = heaviest[inwards[bands]].max(axis=0)
-        # Share of every bin if residuals were normal with the same mean size.
-        mean = max(sizes.sum() / max(weights.sum(), _TINY), NEAREST)
-        below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
-        expected = np.maximum(np.diff(below, prepend=0.0), _TINY)
-        for cell, _ in _joined(counts, weights, top, min_rows):
-            told = weights[cell].sum() * expected[cell]
-            shares[inwards[band], cell] = told / expected[cell].sum()
-    shares /= shares.sum()
-    return shares
-
-
-def _joined(
-    n_rows: Array, weight: Array, heaviest: Array, min_rows: int
-) -> list[tuple[slice, int]]:
-    """Neighbours that are told together, and the one with which they were enough.
-
-    That is: enough rows, none of them with most of the weight. What is left joins the last ones.
-
-    Parameters
-    ----------
-    n_rows, weight, heaviest : array of shape (places,)
-        Rows, Σw and the largest w at every place.
-    min_rows : int
-
-    Examples
-    --------
-    >>> _joined(np.array([3.0, 4.0, 5.0, 1.0]), np.full(4, 1.0), np.full(4, 0.1), 5)
-    [(slice(0, 2, None), 1), (slice(2, 4, None), 2)]
-    """
-    found, start, held = list[tuple[slice, int]](), 0, [0.0, 0.0, 0.0]
-    told = [array.tolist() for array in (n_rows, weight, heaviest)]
-    for place, (n, w, top) in enumerate(zip(*told, strict=True)):
-        held = [held[0] + n, held[1] + w, max(held[2], top)]
-        if held[0] >= min_rows and 2.0 * held[2] <= held[1]:
-            found.append((slice(start, place + 1), place))
-            start, held = place + 1, [0.0, 0.0, 0.0]
-    last, enough = found.pop() if found else (slice(0, 0), len(n_rows) - 1)
-    return [*found, (slice(last.start, len(n_rows)), enough)]
-
-
-# At the target --------------------------------------------------------------------------------
 
 
 def split_limit(values: Array, shares: Array, rows: float, level: float) -> float:
@@ -274,13 +137,14 @@ def half_widths(residuals: Array, rows: Array, weights: Array, level: float) -> 
 
     Examples
     --------
+    >>> from fedcsa.core.scores import residual_sums, told_residuals
     >>> z = np.random.default_rng(0).normal(size=(2000, 3))
     >>> noise = np.random.default_rng(1).normal(size=2000)
     >>> told = told_residuals(*residual_sums(z, noise, np.full(2000, 1 / 2000)), 5)
     >>> half_widths(told[None], np.array([2000.0]), np.ones(1), 0.9).round(1)
     array([1.7, 1.9, 1.7, 1.8])
     """
-    ends = np.append(RESIDUAL_ENDS[:-1], _BEYOND)
+    ends = np.append(RESIDUAL_ENDS[:-1], BEYOND)
     factors = _band_factors(residuals, rows, weights, ends)
     scaled = (ends / factors[:, None]).ravel()
     shares = residuals.reshape(len(residuals), -1)

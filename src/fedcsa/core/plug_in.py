@@ -20,7 +20,8 @@ from fedcsa.core.arrays import Array, expit
 from fedcsa.core.formulas import calibration_of, cell_log_odds
 from fedcsa.core.losses import LOG_FLOOR
 from fedcsa.core.measures import measure_columns, measure_values
-from fedcsa.core.scores import OwnScores, ScoreDesign, Told, Whole, over
+from fedcsa.core.scores import OwnScores, ScoreDesign, Told, over
+from fedcsa.core.told_cells import Whole
 
 #: Scores as they are: no recalibration.
 AS_PREDICTED = (0.0, 1.0)

@@ -3,18 +3,22 @@
 A score is a predicted probability, or a predicted number in agreed units. Scores are counted in
 agreed bins; declared thresholds are edges of bins, so that the rates at a threshold are exact. A
 score that equals a threshold lies above it. Bins with few rows are merged before they are told.
+
+Of numbers a site also tells how far outcomes lie from predictions, as a histogram of residuals by
+distance from the target's centre, from which `fedcsa.core.conformal` makes prediction intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcsa.core.arrays import Array, expit
+from fedcsa.core.arrays import Array, erf, expit
 from fedcsa.core.losses import log
+from fedcsa.core.told_cells import Whole, joined_cells, score_cells
 
 #: Groups of the jackknife: as many as give a stable variance, few enough to hold events each.
 JACKKNIFE_GROUPS = 20
@@ -28,8 +32,24 @@ FAR_END, FAR_EDGES = 10.0, 9
 #: The edges of bins of numbers, a tenth apart, in units of the outcome's sd from the agreed centre.
 #: Predictions spread less than outcomes.
 NUMBER_END, NUMBER_EDGES = 5.0, 101
-#: A row that has more of its cell's squared weights is hardly hidden by the others.
-HEAVIEST = 0.5
+
+#: Bands of distance: a fourth of normal rows lies in each.
+BANDS = 4
+#: Smallest and largest residual that are told apart, in units of the outcome's sd: models that
+#: err by less than a hundredth of it, or by more than thirty times, need no finer interval.
+NEAREST, FARTHEST_RESIDUAL = 0.01, 30.0
+#: Each bin of residuals ends so many times farther out than the one before: a limit at its upper
+#: end is too wide by 2.5 % on average, and covers half a percent of rows too many.
+BIN_RATIO = 1.05
+_N_ENDS = int(np.ceil(np.log(FARTHEST_RESIDUAL / NEAREST) / np.log(BIN_RATIO)))
+#: Upper ends of the bins; the last is open.
+RESIDUAL_ENDS: Array = np.append(NEAREST * BIN_RATIO ** np.arange(_N_ENDS + 1), np.inf)
+#: Residuals beyond the last end count as twice as large, so that one alone moves no mean far.
+BEYOND = 2.0 * RESIDUAL_ENDS[-2]
+#: Of the told histogram: bands and bins.
+RESIDUAL_SHAPE = (BANDS, len(RESIDUAL_ENDS))
+#: Takes the place of a share of 0 where one divides by it.
+_TINY = 1e-300
 
 #: Columns of a told table. For numbers, `events` is Σ w t(y) and `predicted` Σ w t(p), with
 #: t(v) = (v − centre)/unit.
@@ -43,8 +63,6 @@ NUMBER_SUMS = (
     "weight", "weight_squares", "y", "y_squares", "p", "p_squares", "products", "absolute",
     "squared",
 )  # fmt: skip
-
-Whole = NDArray[np.intp]
 
 
 def over(top: Array, bottom: Array, none: float = np.nan) -> Array:
@@ -138,6 +156,8 @@ class ScoreSums:
         Events (rows) and Σw². They decide what may be told, and are not told themselves.
     heaviest : array of shape (2, subgroups, classes, bins)
         max w inside and outside every subgroup; likewise.
+    residuals, largest : array of shape (3, bands, residual bins), (bands, residual bins)
+        As `residual_sums` gives them; empty without the rows' distance from the target.
     """
 
     design: ScoreDesign
@@ -145,6 +165,8 @@ class ScoreSums:
     exact: Array = field(repr=False)
     hidden: Array = field(repr=False)
     heaviest: Array = field(repr=False)
+    residuals: Array = field(repr=False)
+    largest: Array = field(repr=False)
 
     @classmethod
     def of_rows(
@@ -155,6 +177,7 @@ class ScoreSums:
         w: Array,
         labels: NDArray[np.integer],
         inside: NDArray[np.bool_] | None = None,
+        z: Array | None = None,
     ) -> ScoreSums:
         """Sums of some rows.
 
@@ -171,6 +194,8 @@ class ScoreSums:
             Jackknife group of every row.
         inside : array of bool of shape (rows, 1 + subgroups), optional
             Who belongs to which subgroup; everybody to the first.
+        z : array of shape (rows, features), optional
+            In the target's units: of numbers, residuals are summed by distance.
         """
         G, S, C, B = JACKKNIFE_GROUPS, 1 + design.n_subgroups, len(design.classes), design.n_bins
         cells, exact = np.zeros((G, S, C, B, 4)), np.zeros((G, S, len(design.sum_names)))
@@ -201,7 +226,10 @@ class ScoreSums:
                 if inside is not None and s:
                     there = ~inside[:, s]
                     np.maximum.at(heaviest[1, s, c], bins[there, c], w[there])
-        return cls(design, cells, exact, hidden, heaviest)
+        residuals = np.empty((3, 0, 0)), np.empty((0, 0))
+        if z is not None and not design.n_classes:
+            residuals = residual_sums(z, (y - p) / design.unit, w)
+        return cls(design, cells, exact, hidden, heaviest, *residuals)
 
     def merge(self, other: ScoreSums) -> ScoreSums:
         """Sums of both sets of rows."""
@@ -211,6 +239,8 @@ class ScoreSums:
             self.exact + other.exact,
             self.hidden + other.hidden,
             np.maximum(self.heaviest, other.heaviest),
+            self.residuals + other.residuals,
+            np.maximum(self.largest, other.largest),
         )
 
     def told(
@@ -242,129 +272,118 @@ class ScoreSums:
                     wall = np.searchsorted(here, held)
                     ends[c] = np.union1d(held[:-1][wall[:-1] == wall[1:]], here)
                 if min_rows > 1:
-                    ends[c] = self._ends(s, c, ends[c], np.intersect1d(walls, e), min_rows)
+                    counts = np.concatenate([total[:, c, :, :1], self.hidden[:, c]], axis=-1)
+                    sides, top = (
+                        np.stack([counts[s], counts[0] - counts[s]]),
+                        self.heaviest[:, s, c],
+                    )
+                    here, classes = np.intersect1d(walls, e), bool(design.n_classes)
+                    ends[c] = score_cells(ends[c], here, sides, top, min_rows, classes=classes)
             if not (some and all(map(len, ends))):
                 sums[s] *= 0.0
                 continue
             exact, known = self.exact[:, s], self.exact[:, 0, 0] > 0.0
-            atoms, whole, rest = atoms if s else ends, (), ()
+            atoms, whole, rest = atoms if s else ends, list[Array](), list[Array]()
             for c, e in enumerate(ends):
                 starts = np.append(0, e[:-1] + 1)
                 place = np.tile([float(s), float(design.classes[c])], (len(e), 1))
                 of_all = np.add.reduceat(total[s, c], starts, axis=0)
                 table.append(np.column_stack([place, e, of_all]))
                 cells = np.add.reduceat(self.cells[:, s, c, :, 1:], starts, axis=1)
-                whole = (*whole, cells.sum(axis=0))
-                rest = (*rest, whole[c] - cells[known])
+                whole.append(cells.sum(axis=0))
+                rest.append(whole[c] - cells[known])
             parts[s] = (
-                Told(design, whole, tuple(ends), sums[s]),
-                Told(design, rest, tuple(ends), sums[s] - exact[known]),
+                Told(design, tuple(whole), tuple(ends), sums[s]),
+                Told(design, tuple(rest), tuple(ends), sums[s] - exact[known]),
             )
         return np.concatenate(table), sums, parts
 
-    def _ends(self, s: int, c: int, atoms: Whole, walls: Whole, min_rows: int) -> Whole:
-        """Last bin of every cell; none if not even all bins together may be told.
 
-        A declared threshold lies between two cells unless that would leave one too small.
+def distance_band(z: Array) -> NDArray[np.intp]:
+    """Band of every row, 0 nearest the target's centre; bands end at quarters of normal rows.
 
-        Parameters
-        ----------
-        s, c : int
-            Subgroup, and place of the class in `design.classes`.
-        atoms : array of int
-            Last bins of what may be merged, ascending.
-        walls : array of int
-            Those of them before a threshold, and the very last bin.
-        min_rows : int
-            As for `told`.
-        """
-        design, counts = self.design, self.cells[:, :, c, :, :1].sum(axis=0)
-        counts = np.concatenate([counts, self.hidden[:, c]], axis=-1)  # rows, events, squares
-        sides = [counts[s], counts[0] - counts[s]] if s else [counts[0]]
-        total, happened, _ = counts[0].sum(axis=0)
-        rare = 2.0 * happened <= total
-        # Sums over a range are differences of these.
-        cumulated = [np.cumsum(np.pad(side, ((1, 0), (0, 0))), axis=0).tolist() for side in sides]
-
-        def may_tell(first: int, last: int) -> bool | None:
-            """Whether these bins, both included, may be one cell; None if nobody is in them.
-
-            Parameters
-            ----------
-            first, last : int
-            """
-            found = None
-            for side, sums in enumerate(cumulated):
-                n, events, squares = (
-                    b - a for a, b in zip(sums[first], sums[last + 1], strict=True)
-                )
-                if not n:
-                    continue
-                if n < min_rows or (design.n_classes and (events if rare else n - events) == n):
-                    return False
-                top = float(self.heaviest[side, s, c, first : last + 1].max())
-                if top**2 > HEAVIEST * squares * (1.0 + 1e-9):
-                    return False
-                found = True if side == 0 else found
-            return found
-
-        return _merged(atoms, walls, may_tell)
-
-
-def _merged(atoms: Whole, walls: Whole, may_tell: Callable[[int, int], bool | None]) -> Whole:
-    """Last bins of cells that may all be told; none if not even all bins together may.
+    The distance is the mean of z² over features.
 
     Parameters
     ----------
-    atoms : array of int
-        Last bins of what may be merged, ascending.
-    walls : array of int
-        Last bins before a threshold, and the very last bin: cells end there if they can.
-    may_tell : function
-        Of the first and the last bin of a cell.
+    z : array of shape (rows, features)
+        In the target's units.
+
+    Examples
+    --------
+    >>> distance_band(np.array([[0.1, 0.0], [0.7, 0.7], [1.0, 1.0], [2.0, 1.0]]))
+    array([0, 1, 2, 3])
     """
-    ends: list[int] = []
-    start, last = 0, int(atoms[-1])
-    for wall in walls.tolist():
-        here, first = [], start
-        for end in atoms[(atoms >= start) & (atoms <= wall)].tolist():
-            if may_tell(first, end):
-                here.append(end)
-                first = end + 1
-        if not here and may_tell(start, wall) is None:
-            here = [wall]  # nobody is there, and that is known
-        elif here and here[-1] != wall:
-            here = _ended(here, start, wall, may_tell)
-        if here:
-            ends, start = ends + here, wall + 1
-        elif wall < last and may_tell(wall + 1, last) is None:  # nobody is left to merge with
-            ends, start = _ended(ends, 0, wall, may_tell), wall + 1
-            if not ends:
-                break
-    return np.array(ends if start > last else _ended(ends, 0, last, may_tell), dtype=np.intp)
+    from scipy.special import chdtri  # slow to load
+
+    n_features = z.shape[1]
+    ends = chdtri(n_features, 1.0 - np.arange(1, BANDS) / BANDS) / n_features
+    distance: Array = np.einsum("ij,ij->i", z, z) / n_features
+    return np.searchsorted(ends, distance)
 
 
-def _ended(
-    ends: list[int], start: int, last: int, may_tell: Callable[[int, int], bool | None]
-) -> list[int]:
-    """The same cells, the last few of them merged with what follows up to `last`; maybe none.
+def residual_sums(z: Array, residual: Array, w: Array) -> tuple[Array, Array]:
+    """Residuals by band and bin; sums of batches are added, and the larger of the largest taken.
 
     Parameters
     ----------
-    ends : list of int
-        Last bin of every cell.
-    start : int
-        First bin of the first.
-    last : int
-        Where the last one must end.
-    may_tell : function
-        Of the first and the last bin of a cell.
+    z : array of shape (rows, features)
+        In the target's units.
+    residual : array of shape (rows,)
+        Outcome less prediction, in units of the outcome's sd.
+    w : array of shape (rows,)
+        Weights of the rows.
+
+    Returns
+    -------
+    sums : array of shape (3, bands, bins)
+        Number of rows, Σw and Σw|r|.
+    heaviest : array of shape (bands, bins)
+        The largest w.
     """
-    for kept in range(len(ends) - 1, -1, -1):
-        first = ends[kept - 1] + 1 if kept else start
-        if may_tell(first, last):
-            return [*ends[:kept], last]
-    return []
+    size = np.minimum(np.abs(residual), BEYOND)
+    cell = distance_band(z) * RESIDUAL_SHAPE[1] + np.searchsorted(RESIDUAL_ENDS, size)
+    n_cells = RESIDUAL_SHAPE[0] * RESIDUAL_SHAPE[1]
+    heaviest = np.zeros(n_cells)
+    np.maximum.at(heaviest, cell, w)
+    sums = np.empty((3, n_cells))
+    for k, x in enumerate([None, w, w * size]):
+        sums[k] = np.bincount(cell, x, n_cells)
+    return sums.reshape(3, *RESIDUAL_SHAPE), heaviest.reshape(RESIDUAL_SHAPE)
+
+
+def told_residuals(sums: Array, heaviest: Array, min_rows: int) -> Array:
+    """Shares of the weight by band and bin, shape (bands, bins), that tell of no single row.
+
+    A band too small to be told joins its neighbour. Neighbouring bins are joined until they
+    hold enough rows, and share their weight as if residuals were normal: nothing else of how
+    residuals lie within them is told, and not where the largest lies.
+
+    Parameters
+    ----------
+    sums, heaviest : array
+        As `residual_sums` gives them.
+    min_rows : int
+        Fewest rows of a cell; no row has more than half of its weight either. 1 joins nothing.
+    """
+    if min_rows < 2:
+        unjoined: Array = sums[1] / sums[1].sum()
+        return unjoined
+    shares: Array = np.zeros(RESIDUAL_SHAPE)
+    inwards = np.arange(BANDS)[::-1]
+    n_rows, weight, _ = sums[:, inwards].sum(axis=2)
+    for bands, band in joined_cells(n_rows, weight, heaviest[inwards].max(axis=1), min_rows):
+        counts, weights, sizes = sums[:, inwards[bands]].sum(axis=1)
+        top = heaviest[inwards[bands]].max(axis=0)
+        # Share of every bin if residuals were normal with the same mean size.
+        mean = max(sizes.sum() / max(weights.sum(), _TINY), NEAREST)
+        below = erf(RESIDUAL_ENDS / (mean * np.sqrt(np.pi)))  # E|r| = sd sqrt(2/pi)
+        expected = np.maximum(np.diff(below, prepend=0.0), _TINY)
+        for cell, _ in joined_cells(counts, weights, top, min_rows):
+            told = weights[cell].sum() * expected[cell]
+            shares[inwards[band], cell] = told / expected[cell].sum()
+    shares /= shares.sum()
+    return shares
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ import numpy as np
 
 from fedcsa.core.arrays import Array, logit
 from fedcsa.core.batches import CACHED_ROWS, over_blocks
-from fedcsa.core.conformal import residual_sums, told_residuals
 from fedcsa.core.folds import fold_key, fold_labels, generator_for
 from fedcsa.core.losses import REGRESSION, Loss, row_losses, sampling_variance
 from fedcsa.core.measures import measure_variances
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
-from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreSums
+from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreSums, told_residuals
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt, balanced
 from fedcsa.core.weights import useless_votes
@@ -319,8 +318,6 @@ class _First:
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
     scores: ScoreSums
-    residuals: Array  # of numbers, as `residual_sums` gives them, with …
-    heaviest: Array  # … the largest weights
     spread: _Spread
 
     @classmethod
@@ -362,25 +359,24 @@ class _First:
             columns += [w * (y == c), w * prediction[:, c]]
         place, inside = batch.place, None
         labels = fold_labels(place.start, place.stop, JACKKNIFE_GROUPS, key, batch.groups)
-        sums = [np.bincount(labels, column, JACKKNIFE_GROUPS) for column in columns]
+        sums = np.empty((len(columns) + len(members), JACKKNIFE_GROUPS))
+        for k, column in enumerate(columns):
+            sums[k] = np.bincount(labels, column, JACKKNIFE_GROUPS)
         by_group = np.zeros((len(w), JACKKNIFE_GROUPS))
         by_group[np.arange(len(w)), labels] = w
+        sums[len(columns) :] = members @ by_group
         if brief.subgroups:
             declared = brief.subgroups
             inside = members_of_subgroups(declared, brief.features, batch.z, brief.mean, brief.sd)
         with np.errstate(over="ignore", invalid="ignore"):  # then no table is told
             design = brief.score_bins(asked.centre, asked.unit)
-            scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside)
-            sizes = np.empty((3, 0, 0)), np.empty((0, 0))
-            if not brief.classes:
-                sizes = residual_sums(batch.z, residual / design.unit, w)
+            scores = ScoreSums.of_rows(design, y, prediction, w, labels, inside, batch.z)
         values = np.minimum(np.vstack([L, K, residual, members]), _LARGEST_LOSS)
         return cls(
-            np.concatenate([np.stack(sums), members @ by_group]).T,
+            sums.T,
             w @ batch.z,
             np.array([L.min(), y.min(), -y.max()]),
             scores,
-            *sizes,
             _Spread.of(values, w, functions),
         )
 
@@ -391,8 +387,6 @@ class _First:
             self.difference + other.difference,
             np.minimum(self.extremes, other.extremes),
             self.scores.merge(other.scores),
-            self.residuals + other.residuals,
-            np.maximum(self.heaviest, other.heaviest),
             self.spread.merge(other.spread),
         )
 
@@ -409,9 +403,10 @@ class _First:
         scores, score_sums, parts = self.scores.told(min_rows)
         variances = measure_variances(parts, self.scores.design, imbalance)
         found = {"scores": scores, "score_sums": score_sums, "measure_variance": variances}
-        if self.residuals.size:
-            found["residuals"] = told_residuals(self.residuals, self.heaviest, min_rows)
-        finite = all(np.isfinite(array).all() for array in found.values())
+        if self.scores.residuals.size:
+            residuals = self.scores.residuals, self.scores.largest
+            found["residuals"] = told_residuals(*residuals, min_rows)
+        finite = np.isfinite(np.concatenate([*map(np.ravel, found.values())])).all()
         return found if finite and len(scores) else {}
 
     def without(self, sums: Array) -> Array:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedcsa.core.arrays import Array
-from fedcsa.core.conformal import RESIDUAL_SHAPE
 from fedcsa.core.losses import BOUNDED, CLASSIFICATION, LOG_FLOOR, REGRESSION
 from fedcsa.core.measures import NOT_ESTIMABLE, least_variance, measure_columns, measure_values
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
 from fedcsa.core.scores import (
+    RESIDUAL_SHAPE,
     TABLE_COLUMNS,
     ScoreDesign,
     Told,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array, bdtrc, logit
-from fedcsa.core.conformal import BANDS, class_limit, distance_band, half_widths, split_limit
-from fedcsa.core.scores import FAR_END, ScoreDesign, told_by
+from fedcsa.core.conformal import class_limit, half_widths, split_limit
+from fedcsa.core.scores import BANDS, FAR_END, ScoreDesign, distance_band, told_by
 from fedcsa.messages.messages import ExaminationReport
 from fedcsa.target.estimate import Reported
 
