@@ -14,7 +14,7 @@ from fedcsa.messages.codec import encode
 from fedcsa.messages.messages import ExaminationReport, Refusal
 from fedcsa.messages.policy import Policy
 from fedcsa.models.fitted import EstimatorModel
-from fedcsa.source import mixture
+from fedcsa.source.examine import members_of
 
 NAMES = ("a", "b", "c", "d")
 
@@ -174,9 +174,10 @@ def test_lines_told_one_by_one_are_examined_like_lines_told_together(make):
 def test_only_lines_are_told_together(make, monkeypatch):
     target, asked = asked_of(make, sites(make))
     assert asked["a"].together
-    monkeypatch.setattr(mixture, "open_agreed", lambda *_, **__: EstimatorModel(SVR()))
+    kind = EstimatorModel(SVR())
+    monkeypatch.setattr("fedcsa.source.examine.open_agreed", lambda *_, **__: kind)
     with pytest.raises(MessageError, match="a form for every model that is no line"):
-        mixture.members_of(asked["a"], target._brief)
+        members_of(asked["a"], target._brief)
 
 
 # What is asked ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Losses, one value per row.
+"""Losses, one value per row, and how sure their weighted means are.
 
 A regressor predicts a vector (rows,); a classifier predicts probabilities (rows, classes), and
 the outcome is then the index of the class.
@@ -7,7 +7,7 @@ the outcome is then the index of the class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -157,6 +157,9 @@ def row_losses(loss: Loss, prediction: Array, y: Array) -> Array:
     return values
 
 
+#: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
+#: too small to matter, large enough for functions that are nearly collinear.
+EXPLAINED_RIDGE = 0.01
 #: A residual sum of squares below this share of the total is rounding, and counts as zero.
 ROUNDING = 64 * np.finfo(np.float64).eps
 
@@ -303,6 +306,138 @@ def sampling_variance(spread: Array, squared_spread: Array, effective_rows: floa
     ess = effective_rows
     variance: Array = np.maximum(squared_spread, spread / ess) * (ess / max(ess - 1.0, 0.5))
     return variance
+
+
+@dataclass(frozen=True)
+class LossSpread:
+    """How losses of the mixture, of the constant K, residuals, and members' losses spread.
+
+    Each is told as x = mean + slope (K − its mean) + rest, by a weighted regression: the ratio of
+    two losses may vary far less than either. Sums merge block by block without cancelling.
+    """
+
+    total: float  # Σ w
+    squares: float  # Σ w²
+    mean: Array  # Σ w x / Σ w, of the mixture, K, residuals, members
+    slope: Array
+    rest: Array  # Σ w rest²
+    constant: float  # Σ w k², k = K less its mean
+    squared_sums: Array  # Σ w² k, Σ w² k²
+    squared_rest: Array  # Σ w² rest, Σ w² rest², Σ w² rest k: shape (3, losses)
+    functions: Array  # Σ w C
+    with_functions: Array  # Σ w C (L − its mean)
+
+    @classmethod
+    def of(cls, values: Array, w: Array, functions: Array) -> LossSpread:
+        """Of a block.
+
+        Parameters
+        ----------
+        values : array of shape (losses, rows)
+            As above; they become what is left of them.
+        w : array of shape (rows,)
+        functions : array of shape (rows, functions)
+            C.
+        """
+        total, w2 = float(w.sum()), w * w
+        mean = values @ w / (total or 1.0)
+        values -= mean[:, None]
+        in_c = np.stack([w, w * values[0]]) @ functions
+        k = values[1].copy()
+        wk, w2k = w * k, w2 * k
+        constant = float(wk @ k)
+        slope = values @ wk / (constant or 1.0)
+        values -= np.multiply.outer(slope, k)
+        sums, cross = values @ w2, values @ w2k
+        values *= values
+        return cls(
+            total=total,
+            squares=float(w2.sum()),
+            mean=mean,
+            slope=slope,
+            rest=values @ w,
+            constant=constant,
+            squared_sums=np.array([w2k.sum(), w2k @ k]),
+            squared_rest=np.stack([sums, values @ w2, cross]),
+            functions=in_c[0],
+            with_functions=in_c[1],
+        )
+
+    def merge(self, other: LossSpread) -> LossSpread:
+        """Of both sets of rows."""
+        total = self.total + other.total
+        mean = self.mean + (other.mean - self.mean) * (other.total / (total or 1.0))
+        constant, cross = 0.0, np.zeros_like(mean)
+        for part in (self, other):
+            gap = part.mean - mean
+            constant += part.constant + part.total * gap[1] ** 2
+            cross += part.slope * part.constant + part.total * gap * gap[1]
+        slope = cross / (constant or 1.0)
+        a, b = self._about(mean, slope), other._about(mean, slope)
+        added = [getattr(a, f.name) + getattr(b, f.name) for f in fields(self)]
+        return replace(LossSpread(*added), mean=mean, slope=slope)
+
+    def _about(self, mean: Array, slope: Array) -> LossSpread:
+        """The same sums about another line.
+
+        Parameters
+        ----------
+        mean, slope : array of shape (losses,)
+        """
+        gap, n, n2 = self.mean - mean, self.total, self.squares
+        k, turn = gap[1], self.slope - slope
+        off = gap - slope * k
+        first, second = self.squared_sums
+        sums, spread, cross = self.squared_rest
+        moved = sums + turn * first + off * n2
+        return replace(
+            self,
+            rest=self.rest + turn**2 * self.constant + off**2 * n,
+            constant=self.constant + n * k**2,
+            squared_sums=np.array([first + n2 * k, second + (2.0 * first + n2 * k) * k]),
+            squared_rest=np.stack(
+                [
+                    moved,
+                    spread
+                    + turn * (turn * second + 2.0 * (cross + off * first))
+                    + off * (off * n2 + 2.0 * sums),
+                    cross + turn * second + off * first + k * moved,
+                ]
+            ),
+            with_functions=self.with_functions + gap[0] * self.functions,
+        )
+
+    def variances(self, unit: float, moments: Array) -> tuple[float, Array]:
+        """How much C explains of Σ w (L − f)², and sampling variances of means.
+
+        Of L − f, L/f − K/f_K, r/unit, and the ratios of the members. C explains by a ridge
+        regression; Σ w C (L − f) is Σ w (C − mean)(L − f), since Σ w (L − f) = 0.
+
+        Parameters
+        ----------
+        unit : float
+        moments : array of shape (functions + 1, functions + 1)
+            Σ w (1, C)(1, C)ᵀ, see `fedcsa.core.tilt.Tilt`.
+        """
+        mean = self.mean
+        each = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0.0)
+        of = np.array([0, 0, *range(2, len(mean))])
+        # scale · x − constant · K, less its mean, plus `off`
+        scale, constant = each[of], np.full(len(of), each[1])
+        off = each[of] * mean[of] - each[1] * mean[1]
+        scale[[0, 2]], constant[[0, 2]], off[[0, 2]] = (1.0, 1.0 / unit), 0.0, 0.0
+        slope = scale * self.slope[of] - constant
+        (first, second), (sums, spread, cross) = self.squared_sums, self.squared_rest[:, of]
+        squared = scale * (scale * spread + 2.0 * slope * cross) + slope**2 * second
+        squared += off * (2.0 * (scale * sums + slope * first) + off * self.squares)
+        plain = scale**2 * self.rest[of] + slope**2 * self.constant + off**2 * self.total
+        found = sampling_variance(plain, np.maximum(squared, 0.0), 1.0 / self.squares)
+        if not min(mean[:2]) > 0.0:
+            found[1] = 0.0
+        G = moments[1:, 1:] - np.outer(moments[0, 1:], moments[0, 1:])
+        b = np.linalg.solve(G + EXPLAINED_RIDGE * np.eye(len(G)), self.with_functions)
+        # G of rows that are all alike is rounding error, of either sign.
+        return min(max(float(b @ G @ b), 0.0), float(plain[0])), found
 
 
 def _centre(values: Array) -> tuple[Array, Array]:

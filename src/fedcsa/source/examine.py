@@ -1,10 +1,10 @@
-"""How the others' mixture does on a source's own weighted rows."""
+"""The others' mixture, opened and bound to what was agreed; how it does on a source's own rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,25 +13,26 @@ import numpy as np
 from fedcsa.core.arrays import Array, logit
 from fedcsa.core.batches import CACHED_ROWS, over_blocks
 from fedcsa.core.folds import fold_key, fold_labels, generator_for
-from fedcsa.core.losses import REGRESSION, Loss, row_losses, sampling_variance
+from fedcsa.core.losses import REGRESSION, Loss, LossSpread, row_losses
 from fedcsa.core.measures import measure_variances
 from fedcsa.core.random_effects import SMALLEST_VARIANCE
 from fedcsa.core.scores import JACKKNIFE_GROUPS, TABLE_COLUMNS, ScoreSums, told_residuals
 from fedcsa.core.subgroups import members_of_subgroups
 from fedcsa.core.tilt import Tilt, balanced
-from fedcsa.core.weights import useless_votes
-from fedcsa.errors import DataError
-from fedcsa.messages.messages import FARTHEST, Examination, ExaminationReport
+from fedcsa.core.weights import median_mixture, useless_votes
+from fedcsa.errors import DataError, MessageError, ModelError, PolicyError
+from fedcsa.messages.fields import Message, to_json
+from fedcsa.messages.messages import FARTHEST, Brief, Examination, ExaminationReport
 from fedcsa.messages.policy import Policy
+from fedcsa.models.arrivals import open_agreed
+from fedcsa.models.description import GIVEN, given_column
 from fedcsa.models.fitted import FittedModel
+from fedcsa.models.linear_format import LinearModel, Lines
+from fedcsa.models.model import predicted_or_why_not
 from fedcsa.source.exposure import largest_examined_share
 from fedcsa.source.measure import Work
-from fedcsa.source.mixture import Predictor, mixture_and_members
 from fedcsa.source.weigh import Batch
 
-#: Ridge of the regression of the loss on the table's functions of x, whose variances are about 1:
-#: too small to matter, large enough for functions that are nearly collinear.
-EXPLAINED_RIDGE = 0.01
 #: Takes the place of a sum that is zero where one divides by it or takes its logarithm.
 _TINY = 1e-300
 
@@ -47,11 +48,162 @@ _UNKNOWN = 1.0
 Number = TypeVar("Number", float, Array)
 
 
+#: From a batch to what the mixture and its members predict, see `mixture_and_members`.
+Predictor = Callable[[Batch], tuple[Array | None, "Array | list[Array | None]"]]
 #: An `ExaminationReport` without scores and residuals.
 NO_TABLE: dict[str, Any] = {
     "scores": np.empty((0, len(TABLE_COLUMNS))),
     **dict.fromkeys(("score_sums", "measure_variance", "residuals"), np.empty((0, 0))),
 }
+
+
+# The mixture ----------------------------------------------------------------------------------
+
+
+def members_of(asked: Examination, brief: Brief) -> Sequence[FittedModel]:
+    """The models in an examination, opened and bound to what was agreed.
+
+    Parameters
+    ----------
+    asked : Examination
+    brief : Brief
+        Of the study, on which this site has reported.
+    """
+    n_classes = len(brief.classes)
+    if brief.exchange != "table" or len(asked.constant) != max(n_classes, 1):
+        raise MessageError("An examination must be of the study's features and outcome.")
+    model, column = brief.model, given_column(brief.model)
+    if asked.own_weight == 1.0 and not column and model.get("name") == GIVEN:
+        raise MessageError("An examination of a given model must hold it.")
+    if column and (asked.own_weight != 1.0 or len(asked.forms)):
+        raise MessageError("An examination must be of the sites' own column of predictions.")
+    together = asked.together
+    if together and model.get("name") == GIVEN:
+        raise MessageError("An examination of a given model must hold one.")
+    held, found = asked.held or (None,) * len(asked.forms), []
+    first = {name: rows[0] for name, rows in together.items()}
+    members = [(asked.forms[0], first)] if together else asked.members
+    try:
+        for own, (form, arrays) in zip(held, members, strict=True):
+            found.append(open_agreed(form, arrays, brief, asked.candidate, brief.sd, own))
+    except ModelError as error:
+        raise MessageError(f"An examination must hold models of the study. {error}") from None
+    if not together:
+        return found
+    line = found[0]
+    if not isinstance(line, LinearModel):
+        raise MessageError("An examination must have a form for every model that is no line.")
+    return Lines(together["coefficients"], together["intercept"][:, 0], line.link)
+
+
+def check_second(asked: Examination, first: Message | None) -> None:
+    """Refuse a second examination unless it is of some of the first one's models.
+
+    Parameters
+    ----------
+    asked : Examination
+        The second.
+    first : Examination or None
+        None if there was none.
+    """
+    known = _fingerprints(first) if isinstance(first, Examination) else []
+    if first is None or not set(_fingerprints(asked)) <= set(known):
+        raise PolicyError(
+            "one_examination",
+            "A second examination must be of models that were examined in the first.",
+        )
+
+
+def _fingerprints(asked: Examination) -> list[Hashable]:
+    """What tells an examination's members apart: all their bytes, or which object they are."""
+    held = asked.held or (None,) * len(asked.weights)
+    return [
+        (to_json(form), *((name, array.shape, array.tobytes()) for name, array in arrays.items()))
+        if own is None
+        else id(own)
+        for own, (form, arrays) in zip(held, asked.members, strict=True)
+    ]
+
+
+def mixture_and_members(
+    asked: Examination, members: Sequence[FittedModel], work: Work, batch: Batch
+) -> tuple[Array | None, Array | list[Array | None]]:
+    """What the mixture predicts for a batch, and what every member does.
+
+    Where most of it is the source's own, that is held-out predictions.
+
+    Parameters
+    ----------
+    asked : Examination
+    members : sequence of FittedModel
+    work : Work
+        Whose paths hold the chosen candidate alone, if the source's own model takes part.
+    batch : Batch
+
+    Returns
+    -------
+    mixture : array of shape (rows,) or (rows, classes), or None
+        None where a member cannot predict the rows.
+    members : array of shape (members, rows), or list of arrays and None
+        An array of lines.
+    """
+    X, lines, weights = batch.seen, Lines.of(members), asked.weights
+    # A mean of lines is a line.
+    one = lines.mean(weights) if lines is not None and asked.combine == "mean" else None
+    each: Array | list[Array | None]
+    if one is not None and lines is not None and lines.link == "identity":
+        with np.errstate(all="ignore"):  # what is not finite is looked for
+            each = (X @ lines.coefficients.T + lines.intercepts).T
+    else:  # a model of another site may know nothing of a level that is only here
+        each = [predicted_or_why_not(member, X)[0] for member in members]
+    taken, outputs = each, list[Array]()
+    if one is not None:
+        taken, weights = [predicted_or_why_not(one, X)[0]], np.array([weights.sum()])
+    for output in taken:
+        if output is None:
+            return None, each
+        outputs.append(output)
+    if asked.own_weight:
+        outputs.append(_held_out(work, batch))
+        weights = np.append(weights, asked.own_weight)
+    if asked.combine == "median":
+        return median_mixture(np.stack(outputs, axis=1), weights), each
+    total: Array = weights[0] * outputs[0]
+    for weight, output in zip(weights[1:], outputs[1:], strict=True):
+        total = total + weight * output
+    return total, each
+
+
+def _held_out(work: Work, batch: Batch) -> Array:
+    """The site's column of predictions, or those of its own models, each on rows it has not seen.
+
+    Parameters
+    ----------
+    work : Work
+        With fits, of one candidate: a source without them has no weight.
+    batch : Batch
+    """
+    if batch.given is not None:
+        p = batch.given
+        return np.column_stack([1.0 - p, p]) if work.rows.brief.classes else p
+    if work.outputs is not None:
+        own: Array = work.outputs[0, batch.place]
+        return own
+    assert work.fits is not None  # noqa: S101 - see above
+    folds = work.fits.folds
+    labels = folds.labels(batch)
+    found: Array | None = None
+    for turn, path in zip(folds.turns, work.paths, strict=True):
+        here, [model] = np.flatnonzero(labels == turn.judge), path.models
+        if len(here) and model is not None:
+            output = model.predict(batch.seen[here])
+            found = np.zeros((len(labels), *output.shape[1:])) if found is None else found
+            found[here] = output
+    assert found is not None  # noqa: S101 - there is a row
+    return found
+
+
+# On the rows ----------------------------------------------------------------------------------
 
 
 def finds_useless(found: ExaminationReport, weights: Array) -> bool:
@@ -122,7 +274,7 @@ def examine(
     if not min(risk, constant) ** 2 > 0.0:  # squares are divided by, and that of 1e-200 is 0
         return report("no_loss")
     unit = float(np.sqrt(sums[4])) or 1.0  # of residuals; a level is told in shares of it
-    explained, variances = first.spread.variances(unit, tilt)
+    explained, variances = first.spread.variances(unit, tilt.moments)
     if rate:
         variances[0] = max(variances[0], risk**2 * _log_rate_variance(risk, ess))
         if not (sums[1:3] > 0.0).all():
@@ -174,138 +326,6 @@ def _losses(loss: Loss, outputs: Array | Sequence[Array | None], y: Array) -> Ar
 
 
 @dataclass(frozen=True)
-class _Spread:
-    """How losses of the mixture, of the constant K, residuals, and members' losses spread.
-
-    Each is told as x = mean + slope (K − its mean) + rest, by a weighted regression: the ratio of
-    two losses may vary far less than either. Sums merge block by block without cancelling.
-    """
-
-    total: float  # Σ w
-    squares: float  # Σ w²
-    mean: Array  # Σ w x / Σ w, of the mixture, K, residuals, members
-    slope: Array
-    rest: Array  # Σ w rest²
-    constant: float  # Σ w k², k = K less its mean
-    squared_sums: Array  # Σ w² k, Σ w² k²
-    squared_rest: Array  # Σ w² rest, Σ w² rest², Σ w² rest k: shape (3, losses)
-    functions: Array  # Σ w C
-    with_functions: Array  # Σ w C (L − its mean)
-
-    @classmethod
-    def of(cls, values: Array, w: Array, functions: Array) -> _Spread:
-        """Of a block.
-
-        Parameters
-        ----------
-        values : array of shape (losses, rows)
-            As above; they become what is left of them.
-        w : array of shape (rows,)
-        functions : array of shape (rows, functions)
-            C.
-        """
-        total, w2 = float(w.sum()), w * w
-        mean = values @ w / (total or 1.0)
-        values -= mean[:, None]
-        in_c = np.stack([w, w * values[0]]) @ functions
-        k = values[1].copy()
-        wk, w2k = w * k, w2 * k
-        constant = float(wk @ k)
-        slope = values @ wk / (constant or 1.0)
-        values -= np.multiply.outer(slope, k)
-        sums, cross = values @ w2, values @ w2k
-        values *= values
-        return cls(
-            total=total,
-            squares=float(w2.sum()),
-            mean=mean,
-            slope=slope,
-            rest=values @ w,
-            constant=constant,
-            squared_sums=np.array([w2k.sum(), w2k @ k]),
-            squared_rest=np.stack([sums, values @ w2, cross]),
-            functions=in_c[0],
-            with_functions=in_c[1],
-        )
-
-    def merge(self, other: _Spread) -> _Spread:
-        """Of both sets of rows."""
-        total = self.total + other.total
-        mean = self.mean + (other.mean - self.mean) * (other.total / (total or 1.0))
-        constant, cross = 0.0, np.zeros_like(mean)
-        for part in (self, other):
-            gap = part.mean - mean
-            constant += part.constant + part.total * gap[1] ** 2
-            cross += part.slope * part.constant + part.total * gap * gap[1]
-        slope = cross / (constant or 1.0)
-        a, b = self._about(mean, slope), other._about(mean, slope)
-        added = [getattr(a, f.name) + getattr(b, f.name) for f in fields(self)]
-        return replace(_Spread(*added), mean=mean, slope=slope)
-
-    def _about(self, mean: Array, slope: Array) -> _Spread:
-        """The same sums about another line.
-
-        Parameters
-        ----------
-        mean, slope : array of shape (losses,)
-        """
-        gap, n, n2 = self.mean - mean, self.total, self.squares
-        k, turn = gap[1], self.slope - slope
-        off = gap - slope * k
-        first, second = self.squared_sums
-        sums, spread, cross = self.squared_rest
-        moved = sums + turn * first + off * n2
-        return replace(
-            self,
-            rest=self.rest + turn**2 * self.constant + off**2 * n,
-            constant=self.constant + n * k**2,
-            squared_sums=np.array([first + n2 * k, second + (2.0 * first + n2 * k) * k]),
-            squared_rest=np.stack(
-                [
-                    moved,
-                    spread
-                    + turn * (turn * second + 2.0 * (cross + off * first))
-                    + off * (off * n2 + 2.0 * sums),
-                    cross + turn * second + off * first + k * moved,
-                ]
-            ),
-            with_functions=self.with_functions + gap[0] * self.functions,
-        )
-
-    def variances(self, unit: float, tilt: Tilt) -> tuple[float, Array]:
-        """How much C explains of Σ w (L − f)², and sampling variances of means.
-
-        Of L − f, L/f − K/f_K, r/unit, and the ratios of the members. C explains by a ridge
-        regression; Σ w C (L − f) is Σ w (C − mean)(L − f), since Σ w (L − f) = 0.
-
-        Parameters
-        ----------
-        unit : float
-        tilt : Tilt
-            With the weighted moments of C.
-        """
-        mean = self.mean
-        each = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0.0)
-        of = np.array([0, 0, *range(2, len(mean))])
-        # scale · x − constant · K, less its mean, plus `off`
-        scale, constant = each[of], np.full(len(of), each[1])
-        off = each[of] * mean[of] - each[1] * mean[1]
-        scale[[0, 2]], constant[[0, 2]], off[[0, 2]] = (1.0, 1.0 / unit), 0.0, 0.0
-        slope = scale * self.slope[of] - constant
-        (first, second), (sums, spread, cross) = self.squared_sums, self.squared_rest[:, of]
-        squared = scale * (scale * spread + 2.0 * slope * cross) + slope**2 * second
-        squared += off * (2.0 * (scale * sums + slope * first) + off * self.squares)
-        plain = scale**2 * self.rest[of] + slope**2 * self.constant + off**2 * self.total
-        found = sampling_variance(plain, np.maximum(squared, 0.0), 1.0 / self.squares)
-        if not min(mean[:2]) > 0.0:
-            found[1] = 0.0
-        G = tilt.moments[1:, 1:] - np.outer(tilt.moments[0, 1:], tilt.moments[0, 1:])
-        b = np.linalg.solve(G + EXPLAINED_RIDGE * np.eye(len(G)), self.with_functions)
-        # G of rows that are all alike is rounding error, of either sign.
-        return min(max(float(b @ G @ b), 0.0), float(plain[0])), found
-
-
-@dataclass(frozen=True)
 class _First:
     """What a pass finds: weighted sums in every group of the jackknife, extremes, spreads.
 
@@ -318,7 +338,7 @@ class _First:
     difference: Array  # Σ w z
     extremes: Array  # smallest loss, smallest outcome, largest outcome with its sign changed
     scores: ScoreSums
-    spread: _Spread
+    spread: LossSpread
 
     @classmethod
     def of(
@@ -377,7 +397,7 @@ class _First:
             w @ batch.z,
             np.array([L.min(), y.min(), -y.max()]),
             scores,
-            _Spread.of(values, w, functions),
+            LossSpread.of(values, w, functions),
         )
 
     def merge(self, other: _First) -> _First:
@@ -443,7 +463,7 @@ def _of_patients(without: Array, n_members: int, unit: float, ess: float | None)
     Returns
     -------
     array
-        As `_Spread.variances` gives them.
+        As `LossSpread.variances` gives them.
     """
     both = without[:, 1:3] if ess is None else _smooth(without[:, 1:3], ess)
     both, rest = np.maximum(both, _TINY), np.maximum(without, _TINY)

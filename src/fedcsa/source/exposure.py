@@ -42,7 +42,7 @@ from fedcsa.source.measure import Work, held_out_losses
 from fedcsa.source.weigh import Batch, weights_of
 
 if TYPE_CHECKING:
-    from fedcsa.source.mixture import Predictor
+    from fedcsa.source.examine import Predictor
 
 #: Directions in which the rows vary less, as a share of the most, are rounding.
 _ROUNDING = 1e-10
@@ -170,12 +170,7 @@ class TrainingRows:
                 weights = weights * varies(X)
             return np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(X)), columns(X)])
 
-        def penalty(total: float) -> float:
-            if varies is not None or not isinstance(work.fits, LinearFits):
-                return 0.0
-            return float(work.fits.model.penalties([work.chosen], total)[0])
-
-        return _shares_in_span(work, rooted, penalty)
+        return _shares_in_span(work, rooted, penalised=varies is None)
 
     def variance_shares(self) -> Array:
         """The share of every row in the variance of the outcomes that a model is fitted on.
@@ -289,9 +284,7 @@ def largest_column_share(work: Work) -> float:
 
 
 def _shares_in_span(
-    work: Work,
-    rooted: Callable[[Batch], Array],
-    penalty: Callable[[float], float] = lambda _: 0.0,
+    work: Work, rooted: Callable[[Batch], Array], *, penalised: bool = False
 ) -> Array:
     """Leverage of every row in a fit on some columns, in two passes.
 
@@ -300,15 +293,18 @@ def _shares_in_span(
     work : Work
     rooted : function of a batch
         √w (1, columns), shape (rows, columns + 1).
-    penalty : function of Σw
-        θ, beside the mean loss.
+    penalised : bool
+        Whether the fit has the penalty of the chosen candidate, where the recipe is our own.
     """
     rows = work.rows.by_batch
     R = over_blocks(rows, lambda batch: triangle(rooted(batch)), merge_triangles)
     total = float(R[0, 0] ** 2)  # the first column is √w
-    ridge = np.full(len(R), np.sqrt(total * penalty(total)))
-    ridge[0] = 0.0
-    whiten = _whitening(merge_triangles(R, np.diag(ridge)) if ridge.any() else R)
+    if penalised and isinstance(work.fits, LinearFits):
+        [theta] = work.fits.model.penalties([work.chosen], total)
+        if theta and total:
+            ridge = np.append(0.0, np.full(len(R) - 1, np.sqrt(total * theta)))
+            R = merge_triangles(R, np.diag(ridge))
+    whiten = _whitening(R)
     shares = over_blocks(rows, lambda batch: [np.square(rooted(batch) @ whiten).sum(axis=1)], add)
     return np.concatenate(shares)
 

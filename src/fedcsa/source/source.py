@@ -41,10 +41,9 @@ from fedcsa.models.fitted import EstimatorModel
 from fedcsa.models.model import Path
 from fedcsa.plan import LossFunctions
 from fedcsa.source.certificate import Certificate, certify
-from fedcsa.source.examine import NO_TABLE, examine, finds_useless
+from fedcsa.source.examine import NO_TABLE, check_second, examine, finds_useless, members_of
 from fedcsa.source.exposure import fit_unexposed, largest_column_share, largest_losses
 from fedcsa.source.measure import Work, measure, prepare
-from fedcsa.source.mixture import check_second, members_of
 from fedcsa.source.weigh import SiteRows, StudyRows, folds_of, z_of_blocks
 
 _Reply = RiskReport | ModelReport | ExaminationReport | Refusal
