@@ -90,9 +90,7 @@ class HeldBatches:
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         """Start a pass."""
-        for start in range(0, len(self.y), BATCH_ROWS):
-            stop = start + BATCH_ROWS
-            yield self.X[start:stop], self.y[start:stop]
+        return zip(HeldRows(self.X), HeldRows(self.y), strict=True)
 
 
 @dataclass(frozen=True)

@@ -197,5 +197,4 @@ def _sizes(n_rows: int, shares: Sequence[float]) -> list[int]:
     sizes = np.floor(exact + 1e-9).astype(int)
     order = np.argsort(-(exact - sizes), kind="stable")
     sizes[order[: n_rows - sizes.sum()]] += 1
-    found: list[int] = sizes.tolist()
-    return found
+    return list(map(int, sizes))

@@ -18,7 +18,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcsa.core.arrays import Array
 from fedcsa.core.batches import over_blocks
@@ -44,9 +43,6 @@ MOST_ROWS = 20_000
 FEWEST_FOLDS = 3
 #: Folds of a study that has none of its own: as many as the default.
 OWN_FOLDS = 5
-
-#: Which rows of a batch to look at.
-_Sample = Callable[[Batch], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -248,35 +244,37 @@ def _membership(
     """
     if not models:
         return None, None, 0
-    look = _looker(work.rows.brief, model, models, folds, _sample(work))
+    look = _looker(work, model, models, folds)
     found = over_blocks(work.rows.by_batch, look, add)
     inside, outside, moved, variance = np.concatenate(found, axis=1)
     return loss_attack(inside, outside), reference_attack(moved, variance), len(inside)
 
 
 def _looker(
-    brief: Brief, model: FittedModel, models: Sequence[FittedModel], folds: Folds, sample: _Sample
+    work: Work, model: FittedModel, models: Sequence[FittedModel], folds: Folds
 ) -> Callable[[Batch], list[Array]]:
     """What the attacks need of the rows of a batch, shape (4, rows), as a list of one.
 
     Distance of the outcome from the prediction with and without the row, how far the prediction
-    moved towards the outcome, and the variance of predictions of the row.
+    moved towards the outcome, and the variance of predictions of the row. Of so many neighbours
+    one is looked at, drawn by a keyed hash.
 
     Parameters
     ----------
-    brief : Brief
+    work : Work
     model : FittedModel
     models : sequence of FittedModel
         Without every fold.
     folds : Folds
-    sample : function of a batch
-        Which rows to look at.
     """
-    n_folds = len(models)
+    brief, n_folds = work.rows.brief, len(models)
+    step = -(-work.rows.n_rows // MOST_ROWS)
+    key = fold_key(generator_for(brief.seed, work.rows.source, "certificate"))
 
     def look(batch: Batch) -> list[Array]:
         labels = folds.labels(batch).astype(np.intp)
-        here = np.flatnonzero(sample(batch) & (labels < n_folds))
+        picked = fold_labels(batch.place.start, batch.place.stop, step, key) == 0
+        here = np.flatnonzero(picked & (labels < n_folds))
         X, labels = batch.seen[here], labels[here]
         truth = np.ones(len(here)) if brief.classes else batch.y[here]
         codes = batch.y[here].astype(np.intp)
@@ -292,18 +290,6 @@ def _looker(
         return [np.stack([np.abs(truth - own), np.abs(truth - without), moved, variance])]
 
     return look
-
-
-def _sample(work: Work) -> _Sample:
-    """Which rows to try the attacks on: one of so many neighbours, drawn by a keyed hash."""
-    step = -(-work.rows.n_rows // MOST_ROWS)
-    key = fold_key(generator_for(work.rows.brief.seed, work.rows.source, "certificate"))
-
-    def picked(batch: Batch) -> NDArray[np.bool_]:
-        chosen: NDArray[np.bool_] = fold_labels(batch.place.start, batch.place.stop, step, key) == 0
-        return chosen
-
-    return picked
 
 
 def _without_folds(work: Work) -> tuple[Folds, Sequence[FittedModel]]:

@@ -51,8 +51,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class RowFits:
-    """Fits of a model that needs its rows in memory.
+class _Fits:
+    """What fits of every kind rest on.
 
     Attributes
     ----------
@@ -72,6 +72,10 @@ class RowFits:
     model: Model
     turns: Sequence[Job] = field(repr=False)
     sent: Job = field(repr=False)
+
+
+class RowFits(_Fits):
+    """Fits of a model that needs its rows in memory."""
 
     def paths(self, jobs: Sequence[Job], candidates: Sequence[Candidate]) -> list[Path]:
         """Every candidate, once for every job.
@@ -186,7 +190,7 @@ def _without_models(told: Sequence[tuple[str, str, dict[str, int], int]]) -> Pat
 
 
 @dataclass(frozen=True)
-class LinearFits:
+class LinearFits(_Fits):
     """Fits of linear models from sums over the rows (1, x, y) of every part.
 
     Products serve where they keep enough digits. Where columns are nearly collinear in some part,
@@ -195,8 +199,6 @@ class LinearFits:
 
     Attributes
     ----------
-    rows, weighing, folds, model, turns, sent
-        As of `RowFits`.
     kinds : sequence of (int, float)
         Column and power γ of the training weights t^γ; first without a power, where the column
         is 0.
@@ -204,12 +206,7 @@ class LinearFits:
         Taken off x and y before they are multiplied, so that no digits cancel.
     """
 
-    rows: StudyRows = field(repr=False)
-    weighing: Weighing = field(repr=False)
-    folds: Folds = field(repr=False)
     model: LinearRegression
-    turns: Sequence[Job] = field(repr=False)
-    sent: Job = field(repr=False)
     kinds: Sequence[tuple[int, float]]
     shift: Array = field(repr=False)
 

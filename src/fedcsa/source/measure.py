@@ -261,33 +261,32 @@ class _Measured:
 
     def merge(self, other: _Measured) -> _Measured:
         """Sums over the rows of both."""
-        total = self.total + other.total
-        share = other.total / total if total > 0.0 else 0.0
-        gap = other.mean - self.mean
+        added: dict[str, Any] = {
+            name: getattr(self, name) + getattr(other, name) for name in _ADDED
+        }
+        share = other.total / added["total"] if added["total"] > 0.0 else 0.0
+        gap, between = other.mean - self.mean, self.total * share
         own, others = (part.outcome[0] / (part.total or 1.0) for part in (self, other))
+        added["outcome_spread"] += between * float(others - own) ** 2
+        added["spread"] += between * gap**2
         mean = self.mean + share * gap
         (first, first_spread), (second, second_spread) = self.about(mean), other.about(mean)
         moments = self.moments or other.moments
         if self.moments and other.moments:
             moments = self.moments.merge(other.moments)
         return _Measured(
-            n_judged=self.n_judged + other.n_judged,
-            before=self.before + other.before,
-            after=self.after + other.after,
-            outcome=self.outcome + other.outcome,
-            outcome_spread=self.outcome_spread
-            + other.outcome_spread
-            + self.total * share * float(others - own) ** 2,
-            total=total,
-            squares=self.squares + other.squares,
+            **added,
             largest=max(self.largest, other.largest),
             mean=mean,
-            spread=self.spread + other.spread + self.total * share * gap**2,
             squared_sum=first + second,
             squared_spread=first_spread + second_spread,
             moments=moments,
             failed={**other.failed, **self.failed},
         )
+
+
+#: Sums that are added; where a mean has moved, more is added to the last two.
+_ADDED = ("n_judged", "before", "after", "outcome", "total", "squares", "outcome_spread", "spread")
 
 
 def _sums_of_block(work: Work, most: Array | None, batch: Batch) -> _Measured:
@@ -383,13 +382,15 @@ def _findings(work: Work, n_narrow: int) -> list[dict[str, Any]]:
     n_narrow : int
         As for `measure`.
     """
-    warned, found = Counter[str](), list[dict[str, Any]]()
+    warned, ratio = (
+        Counter[str](),
+        () if isinstance(work.weighing, Tilt) else work.weighing.findings,
+    )
     for path in work.paths:
         warned.update(path.warned)
-    for finding in () if isinstance(work.weighing, Tilt) else work.weighing.findings:
-        told = {"code": finding.code, "evidence": dict(finding.evidence)}
-        if told not in found:
-            found.append(told)
+    found: list[dict[str, Any]] = []
+    for finding in ratio:
+        found.append({"code": finding.code, "evidence": dict(finding.evidence)})
     for name, count in warned.items():  # by the model library
         evidence = {"warning": name, "count": float(count)}
         found.append({"code": "fit-warning", "evidence": evidence})

@@ -424,7 +424,7 @@ class RatioWeighing:
             density = whole.seen[np.isin(labels, turn.density)]
             ratio = ULSIF(**thaw(brief.ratio), random_state=rng) if own is None else deepcopy(own)
             ratio.fit(density, target)
-            findings += getattr(ratio, "findings_", ())
+            findings += [f for f in getattr(ratio, "findings_", ()) if f not in findings]
             ratios = _checked(ratio.predict(whole.seen), rows)
             columns.append(ratios)
             here = labels == turn.judge
