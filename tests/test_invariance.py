@@ -108,7 +108,7 @@ def bits(adaptation):
     ]
     return {
         "reports": {name: encode(report) for name, report in adaptation.reports.items()},
-        "models": {name: written(m) for name, m in adaptation.model_reports.items()},
+        "models": {name: written(m)[0] for name, m in adaptation.model_reports.items()},
         "examinations": {name: found(m) for name, m in adaptation.examinations.items()},
         "promise": adaptation.promise,
         "verdict": adaptation.verdict,

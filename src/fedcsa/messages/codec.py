@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ MAX_HEADER_BYTES = 1 << 20
 #: An array without elements may still have a long side, though not one that only a liar needs.
 EMPTY_SIDE = 1 << 16
 
+#: One field of a message, or one of a model's arrays: its name, shape and bytes.
+WirePart: TypeAlias = tuple[str, tuple[int, ...], bytes]
 _PREFIX = struct.Struct("<4sHI")
 #: The word for a type in the header, by the array's own.
 _TYPE_WORDS = {np.dtype(kind): word for word, kind in ARRAY_TYPES.items()}
@@ -61,30 +63,40 @@ def encode(message: Message) -> bytes:
             f"{named(type(message))} message that hands over an object cannot leave this process. "
             "Choose a model that has a format of ours."
         )
-    wire = written(message)
-    object.__setattr__(message, "_wire", wire)
-    return wire
-
-
-def written(message: Message) -> bytes:
-    """Every field of a message as bytes; of an object that it hands over, the class alone."""
     kept: bytes | None = message.__dict__.get("_wire")
-    if kept is not None:
-        return kept
-    values: dict[str, Any] = {}
-    shapes: dict[str, Any] = {}
-    arrays: list[NDArray[Any]] = []
+    if kept is None:
+        kept = written(message)[0]
+        object.__setattr__(message, "_wire", kept)
+    return kept
+
+
+def written(message: Message) -> tuple[bytes, list[WirePart]]:
+    """Every field of a message as bytes; of an object that it hands over, the class alone.
+
+    Returns
+    -------
+    wire : bytes
+        The whole message.
+    parts : list of WirePart
+        The same field by field, for the ledger.
+    """
+    values, shapes = dict[str, Any](), dict[str, Any]()
+    parts, chunks = list[WirePart](), list[bytes]()
     for name, kind in message.kinds.items():
         value = getattr(message, name)
-        if kind == "arrays":
-            shapes[name] = {k: [_TYPE_WORDS[a.dtype], *a.shape] for k, a in value.items()}
-            arrays += value.values()
-        elif kind in ARRAY_KINDS:
-            shapes[name] = list(value.shape)
-            arrays.append(value)
-        else:
+        if kind not in ARRAY_KINDS:
             values[name] = value
-    chunks = [a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes() for a in arrays]
+            single = isinstance(value, str) or not hasattr(value, "__len__")
+            parts.append((name, () if single else (len(value),), to_json(value).encode()))
+            continue
+        by_name = kind == "arrays"
+        shapes[name] = {} if by_name else list(value.shape)
+        for key, array in value.items() if by_name else [(name, value)]:
+            if by_name:
+                shapes[name][key] = [_TYPE_WORDS[array.dtype], *array.shape]
+            chunk = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+            chunks.append(chunk)
+            parts.append((f"{name}.{key}" if by_name else name, array.shape, chunk))
     content = {"kind": message.name, "shapes": shapes, "values": values}
     header = to_json(content).encode("ascii")
     if len(header) > MAX_HEADER_BYTES:
@@ -95,7 +107,7 @@ def written(message: Message) -> bytes:
     wire = _PREFIX.pack(MAGIC, PROTOCOL_VERSION, len(header)) + header + b"".join(chunks)
     if len(wire) > MAX_BYTES:
         raise MessageError(f"A message must have at most {MAX_BYTES} bytes; it has {len(wire)}.")
-    return wire
+    return wire, parts
 
 
 def decode(wire: bytes, max_bytes: int = MAX_BYTES) -> Message:
@@ -156,7 +168,7 @@ def digest_of(message: Message, wire: bytes | None = None) -> str:
     """
     kept: str | None = message.__dict__.get("_digest")
     if kept is None:
-        kept = digest(written(message) if wire is None else wire)
+        kept = digest(wire or message.__dict__.get("_wire") or written(message)[0])
         object.__setattr__(message, "_digest", kept)
     return kept
 

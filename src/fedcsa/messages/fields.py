@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -194,9 +195,12 @@ def _named_arrays(where: str, value: Any) -> Mapping[str, NDArray[Any]]:
     """Arrays by name, in the names' order, so that equal models are equal bytes."""
     if not isinstance(value, Mapping) or len(value) > MAX_ARRAYS:
         raise MessageError(f"{where} must be at most {MAX_ARRAYS} arrays by name.")
-    if not all(isinstance(name, str) and _ARRAY_NAME.fullmatch(name) for name in value):
-        raise MessageError(f"{where} must have short names of small letters and digits.")
-    if sum(getattr(array, "nbytes", 0) for array in value.values()) > MAX_ARRAYS_BYTES:
+    n_bytes = 0
+    for name, array in value.items():
+        if not (isinstance(name, str) and _ARRAY_NAME.fullmatch(name)):
+            raise MessageError(f"{where} must have short names of small letters and digits.")
+        n_bytes += getattr(array, "nbytes", 0)
+    if n_bytes > MAX_ARRAYS_BYTES:
         raise MessageError(f"{where} must have at most {MAX_ARRAYS_BYTES} bytes in all.")
     return MappingProxyType(
         {name: _own_array(f"{where}.{name}", "arrays", value[name]) for name in sorted(value)}
@@ -242,6 +246,15 @@ copyreg.pickle(MappingProxyType, lambda view: (frozen_mapping, (dict(view),)))
 
 
 def _frozen(where: str, value: Any, depth: int) -> Any:
+    """Plain values that nobody can change: each exactly a str, bool, int, float, tuple or mapping.
+
+    Parameters
+    ----------
+    where : str
+    value : object
+    depth : int
+        Levels that it may have.
+    """
     if depth == 0:
         raise MessageError(f"{where} must not be nested more than {MAX_DEPTH} levels deep.")
     if value is None or isinstance(value, bool):
@@ -254,10 +267,13 @@ def _frozen(where: str, value: Any, depth: int) -> Any:
         if len(value) > 10 * MAX_TEXT:
             raise MessageError(f"{where} must hold texts of at most {10 * MAX_TEXT} characters.")
         return str(value)
+    inner = partial(_frozen, where, depth=depth - 1)
     if type(value) is dict or isinstance(value, Mapping):
-        if not all(isinstance(key, str) and len(key) <= MAX_TEXT for key in value):
-            raise MessageError(f"{where} must have short texts as keys.")
-        return MappingProxyType({str(k): _frozen(where, v, depth - 1) for k, v in value.items()})
+        for key in value:
+            if not isinstance(key, str) or len(key) > MAX_TEXT:
+                raise MessageError(f"{where} must have short texts as keys.")
+        items = map(inner, value.values())
+        return MappingProxyType(dict(zip(map(str, value), items, strict=True)))
     if isinstance(value, list | tuple):
-        return tuple(_frozen(where, item, depth - 1) for item in value)
+        return tuple(map(inner, value))
     raise MessageError(f"{where} must hold plain values only.")

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -101,11 +102,13 @@ class Examination(Message):
         yield forms == n or forms == 1 < n, "one form per member, or one for all"
         yield len(self.held) in (0, n), "no object, or one per member"
         held = self.held or (None,) * n
-        rows = {array.shape[:-1] for array in self.arrays.values()}
+        rows, owners = set(), set()
+        for name, array in self.arrays.items():
+            rows.add(array.shape[:-1])
+            owners.add(name.partition(".")[0])
         whole = forms == n or (rows == {(n,)} and not self.held)
         yield whole, "one row per member where one form is for all"
         yield all(map(is_form, self.forms, held)), "members by their form"
-        owners = {name.partition(".")[0] for name in self.arrays}
         told = {str(k) for k in range(forms) if held[k] is None}
         yield owners == told, "arrays of every member, and no others"
         yield len(self.constant) >= 1, "a constant to compare with"
@@ -255,11 +258,11 @@ class Brief(Message):
         """Whether the parts fit together."""
         for name in ("features", "flags", "classes", "candidates", "subgroups"):
             yield isinstance(getattr(self, name), tuple), f"{name} as a list"
-        yield all(isinstance(name, str) for name in self.features), "features that are texts"
+        yield set(map(type, self.features)) <= {str}, "features that are texts"
         d = len(self.features)
         yield d >= 1 and len(set(self.features)) == d, "distinct features, at least one"
         yield self.group not in self.features, "a group that is not a feature"
-        told = len(self.flags) == d and all(isinstance(flag, bool) for flag in self.flags)
+        told = len(self.flags) == d and set(map(type, self.flags)) <= {bool}
         yield told, "a flag, true or false, per feature"
         yield len(set(map(repr, self.classes))) == len(self.classes), "distinct classes"
         yield isinstance(self.model, Mapping), "a model description"
@@ -267,7 +270,7 @@ class Brief(Message):
         given = self.model.get("name") == GIVEN
         yield bool(self.candidates) != given, "candidates, unless the model is given"
         yield not (given and self.scale), "raw units for a given model"
-        yield all(isinstance(c, Mapping) for c in self.candidates), "candidates by name"
+        yield set(map(type, self.candidates)) <= {MappingProxyType}, "candidates by name"
         yield self.exchange in ("table", "rows"), "exchange 'table' or 'rows'"
         yield self.n_rows >= 2, "at least 2 target rows"
         yield len(self.mean) == d == len(self.sd), "one mean and one sd per feature"
@@ -366,9 +369,9 @@ class RiskReport(Message):
         """Whether the numbers do not contradict each other."""
         count = len(self.risk)  # 0 of a given model
         yield len(self.variance) == count, "the same number of candidates throughout"
-        told = [getattr(self, name) for name in _MOMENTS]
-        yield len({len(array) for array in told}) == 1, "all moments or none"
-        yield len(told[0]) in (0, count), "the same number of candidates throughout"
+        told = {len(getattr(self, name)) for name in _MOMENTS}
+        yield len(told) == 1, "all moments or none"
+        yield told <= {0, count}, "the same number of candidates throughout"
         features = len(self.difference_before)
         yield len(self.difference_after) == features >= 1, "the same features throughout"
         pairs = features * (features - 1) // 2
@@ -389,7 +392,7 @@ class RiskReport(Message):
             yield named and isinstance(item["code"], str), "findings as code and evidence"
             evidence = item["evidence"]
             yield isinstance(evidence, Mapping), "findings as code and evidence"
-            plain = all(isinstance(value, float | str) for value in evidence.values())
+            plain = set(map(type, evidence.values())) <= {float, str}
             yield plain, "numbers and names as evidence"
         rows, share = self.effective_rows, self.largest_share
         for number in (self.ratio_mean, self.ratio_m2, rows, share):
@@ -453,7 +456,7 @@ class MoreCandidates(Message):
         yield self.round >= 2, "a round after the brief's"
         listed = isinstance(self.candidates, tuple) and len(self.candidates) > 0
         yield listed, "candidates as a list, at least one"
-        yield all(isinstance(c, Mapping) for c in self.candidates), "candidates by name"
+        yield set(map(type, self.candidates)) <= {MappingProxyType}, "candidates by name"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -579,7 +582,7 @@ class Conclusion(Message):
     def must_have(self) -> Rules:
         """Whether every source has a text."""
         plain = isinstance(self.sources, Mapping)
-        yield plain and all(isinstance(v, str) for v in self.sources.values()), "fates by name"
+        yield plain and set(map(type, self.sources.values())) <= {str}, "fates by name"
 
 
 MESSAGES: Mapping[str, type[Message]] = {

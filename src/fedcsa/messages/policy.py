@@ -20,7 +20,7 @@ import numpy as np
 from fedcsa.core.arrays import Array
 from fedcsa.errors import MessageError, PolicyError, must
 from fedcsa.messages.codec import digest, digest_of, written
-from fedcsa.messages.fields import HELD, Message, to_json
+from fedcsa.messages.fields import HELD, Message
 from fedcsa.messages.messages import (
     BacktestReport,
     Brief,
@@ -53,25 +53,23 @@ def _rule(default: Any, off: Any, *messages: type[Message]) -> Any:
     return field(default=default, metadata={"off": off, "messages": names})
 
 
-#: By the type of a rule's default: whether a value is of its kind, and how to say so.
-_VALUES: Mapping[type, tuple[Callable[[Any], bool], str]] = {
-    bool: (lambda value: isinstance(value, bool), "True or False"),
-    int: (
-        lambda value: isinstance(value, int | np.integer) and not isinstance(value, bool),
-        "a whole number",
-    ),
-    float: (
-        lambda value: (
-            isinstance(value, int | float | np.floating)
-            and not isinstance(value, bool)
-            and not math.isnan(value)
-        ),
-        "a number",
-    ),
-    tuple: (
-        lambda value: isinstance(value, list | tuple) and all(isinstance(x, str) for x in value),
-        "a list of names",
-    ),
+#: By the type of a rule's default: the types of its values, and how to say so.
+_VALUES: Mapping[type, tuple[Any, str]] = {
+    bool: (bool, "True or False"),
+    int: (int | np.integer, "a whole number"),
+    float: (int | float | np.floating, "a number"),
+    tuple: (list | tuple, "a list of names"),
+}
+#: The least and the most that a rule may be, and how to say so; one that may be off may be None.
+_RANGES: Mapping[str, tuple[float, float, str]] = {
+    "max_membership_auc": (0.5, 1.0, "between 0.5 and 1"),
+    "count_band": (1, 1000, "between 1 and 1000"),
+    "min_cell_rows": (1, 1000, "between 1 and 1000"),
+    "max_briefs": (1, math.inf, "1 or more, or none"),
+    "max_candidates": (1, math.inf, "1 or more, or none"),
+    "max_tables": (1, math.inf, "1 or more, or none"),
+    "period_days": (0, LONGEST_PERIOD, f"between 0 and {LONGEST_PERIOD}"),
+    "significant_digits": (3, 17, "between 3 and 17, or none"),
 }
 
 
@@ -214,29 +212,25 @@ class Policy:
     def __post_init__(self) -> None:
         for rule in dataclasses.fields(self):
             value = getattr(self, rule.name)
-            holds, words = _VALUES[tuple if rule.default is None else type(rule.default)]
+            kind = tuple if rule.default is None else type(rule.default)
+            types, words = _VALUES[kind]
+            sound = isinstance(value, types) and isinstance(value, bool) == (kind is bool)
+            if sound and kind is tuple:
+                sound = all(isinstance(name, str) for name in value)
+            elif sound and kind is float:
+                sound = not math.isnan(value)
             untold = value is None and None in (rule.default, rule.metadata["off"])
             text = rule.name in ("models", "exchanges") and isinstance(value, str)  # see below
-            if not (untold or text or holds(value)):
+            if not (untold or text or sound):
                 raise must(rule.name, words, type(value).__name__)
         if not set(self.exchanges) <= {"table", "rows"}:
             raise must("exchanges", "made of 'table' and 'rows'", list(self.exchanges))
         if isinstance(self.models, str) and self.models != "never":
             raise must("models", "a list of names, 'never', or none", self.models)
-        if not 0.5 <= self.max_membership_auc <= 1.0:
-            raise must("max_membership_auc", "between 0.5 and 1", self.max_membership_auc)
-        if not 1 <= self.count_band <= 1000:
-            raise must("count_band", "between 1 and 1000", self.count_band)
-        if not 1 <= self.min_cell_rows <= 1000:
-            raise must("min_cell_rows", "between 1 and 1000", self.min_cell_rows)
-        for name in ("max_briefs", "max_candidates", "max_tables"):
-            most = getattr(self, name)
-            if most is not None and most < 1:
-                raise must(name, "1 or more, or none", most)
-        if not 0 <= self.period_days <= LONGEST_PERIOD:
-            raise must("period_days", f"between 0 and {LONGEST_PERIOD}", self.period_days)
-        if self.significant_digits is not None and not 3 <= self.significant_digits <= 17:
-            raise must("significant_digits", "between 3 and 17, or none", self.significant_digits)
+        for name, (least, most, words) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise must(name, words, value)
 
     @classmethod
     def open(cls) -> Self:
@@ -271,27 +265,28 @@ class Policy:
         looked_at = self.portable_models or self.min_rows_per_leaf or self.models is not None
         if brief.candidates and looked_at:
             yield from self._model_refusals(brief)
-        if brief.n_rows < self.min_target_rows:
-            why = f"the target must have {self.min_target_rows} rows or more"
-            yield _refusal("min_target_rows", why)
-        if fold_rows < self.min_fold_rows:
-            why = f"every fold here must have {self.min_fold_rows} rows or more"
-            yield _refusal("min_fold_rows", why)
-        if ((class_rows > 0) & (class_rows < self.min_class_rows)).any():
-            why = f"every class of the outcome must have {self.min_class_rows} rows here, or none"
-            yield _refusal("min_class_rows", why)
-        if brief.candidates:
-            most = self.max_parameters_per_row * train_rows
-            if most < math.inf and self._columns(brief) + 1 > most:
-                why = "the model has too many parameters for the rows here"
-                yield _refusal("max_parameters_per_row", why)
-            if self.min_penalty > 0.0 and _weakest(brief, train_rows) < self.min_penalty:
-                yield _refusal("min_penalty", "every candidate must have a larger penalty")
-            if self.max_candidates is not None and len(brief.candidates) > self.max_candidates:
-                why = f"a study here has at most {self.max_candidates} candidates"
-                yield _refusal("max_candidates", why)
-        if narrow_features(brief, sd, self.min_sd_share):
-            yield _refusal("min_sd_share", "the target's table is too narrow for the rows here")
+        few = (class_rows > 0) & (class_rows < self.min_class_rows)
+        most = self.max_parameters_per_row * train_rows if brief.candidates else math.inf
+        floor = self.min_penalty if brief.candidates else 0.0
+        listed = math.inf if self.max_candidates is None else self.max_candidates
+        for rule, broken, why in (
+            ("min_target_rows", brief.n_rows < self.min_target_rows,
+             f"the target must have {self.min_target_rows} rows or more"),
+            ("min_fold_rows", fold_rows < self.min_fold_rows,
+             f"every fold here must have {self.min_fold_rows} rows or more"),
+            ("min_class_rows", few.any(),
+             f"every class of the outcome must have {self.min_class_rows} rows here, or none"),
+            ("max_parameters_per_row", most < math.inf and self._columns(brief) + 1 > most,
+             "the model has too many parameters for the rows here"),
+            ("min_penalty", floor > 0.0 and _weakest(brief, train_rows) < floor,
+             "every candidate must have a larger penalty"),
+            ("max_candidates", len(brief.candidates) > listed,
+             f"a study here has at most {listed} candidates"),
+            ("min_sd_share", narrow_features(brief, sd, self.min_sd_share),
+             "the target's table is too narrow for the rows here"),
+        ):  # fmt: skip
+            if broken:
+                yield _refusal(rule, why)
 
     def announcement_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         """Every rule under which neither target nor source goes on with `brief`."""
@@ -537,23 +532,13 @@ def entries_of(
         The rules of the site's policy that the message passed.
     clock : function, optional
     """
-    records = []
-    for name, kind in message.kinds.items():
-        value = getattr(message, name)
-        if kind == "arrays":
-            told = [(f"{name}.{key}", array.shape, array.tobytes()) for key, array in value.items()]
-        elif isinstance(value, np.ndarray):
-            told = [(name, value.shape, value.tobytes())]
-        else:
-            shape = () if isinstance(value, str) or not hasattr(value, "__len__") else (len(value),)
-            told = [(name, shape, to_json(value).encode())]
-        records += [FieldRecord(of, shape, len(part), digest(part)) for of, shape, part in told]
-    if isinstance(message, ModelReport | Examination):  # objects that they hand over, by class
-        forms = message.forms if isinstance(message, Examination) else (message.form,)
-        held = [form["class"] for form in forms if form["kind"] == HELD]
-        records += [FieldRecord(f"held.{name}", (), 0, "") for name in held]
-    wire, fields = written(message), tuple(records)
+    wire, parts = written(message)
     sha256 = digest_of(message, wire)
+    fields = [FieldRecord(name, shape, len(part), digest(part)) for name, shape, part in parts]
+    if isinstance(message, ModelReport | Examination):  # objects that they hand over, by class
+        for form in message.forms if isinstance(message, Examination) else (message.form,):
+            if form["kind"] == HELD:
+                fields.append(FieldRecord(f"held.{form['class']}", (), 0, ""))
     return [
         LedgerEntry(
             site=site,
@@ -563,7 +548,7 @@ def entries_of(
             n_bytes=len(wire),
             sha256=sha256,
             time=clock().isoformat(timespec="milliseconds"),
-            fields=fields,
+            fields=tuple(fields),
             rules=rules,
         )
         for recipient in recipients
