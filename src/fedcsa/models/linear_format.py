@@ -121,11 +121,14 @@ class Lines(Sequence[LinearModel]):
         """Models as lines; None if there is none, or they are not all lines of one link."""
         if isinstance(models, cls):
             return models
-        lines = [model for model in models if isinstance(model, LinearModel)]
-        if not lines or len(lines) < len(models) or len({line.link for line in lines}) > 1:
-            return None
-        slopes = np.array([line.coefficients for line in lines])
-        return cls(slopes, np.array([line.intercept for line in lines]), lines[0].link)
+        slopes, intercepts, links = list[Array](), list[float](), set[str]()
+        for model in models:
+            if not isinstance(model, LinearModel):
+                return None
+            slopes.append(model.coefficients)
+            intercepts.append(model.intercept)
+            links.add(model.link)
+        return cls(np.array(slopes), np.array(intercepts), *links) if len(links) == 1 else None
 
     def __len__(self) -> int:
         return len(self.intercepts)

@@ -31,7 +31,7 @@ from fedcsa.models.model import LinearRegression, Model
 _MAIN = {RIDGE: PENALTY, WEIGHTED: RATIO_POWER}
 #: Penalties on the scale of a mean loss in target units: none, and twelve that shrink a slope by a
 #: thousandth to a half. γ on the paper's Θ = [0, 1].
-_DEFAULT: Mapping[str, list[Candidate]] = {
+_DEFAULT: Mapping[str, Sequence[Candidate]] = {
     RIDGE: [{PENALTY: float(p)} for p in (0.0, *np.geomspace(1e-3, 1.0, 12))],
     WEIGHTED: [{RATIO_POWER: float(p)} for p in np.linspace(0.0, 1.0, 21)],
 }
@@ -70,7 +70,7 @@ def model_description(
             if key not in _OPTIONS:
                 raise ParameterError(unknown("model option", str(key), _OPTIONS))
         described = dict(model)
-        LinearRegression(**{key: value for key, value in model.items() if key != "name"})
+        instantiate(described, (), n_classes=0)  # refuses wrong options
     else:
         raise one_of("model", sorted(_MAIN), name, " or a scikit-learn estimator")
     empty = [str(item["name"]) for item in inputs or () if item["missing"]]
@@ -291,10 +291,10 @@ def default_candidates(
     {'penalty': 0.0}
     """
     name = description.get("name")
-    own = [dict(candidate) for candidate in _DEFAULT.get(str(name), ({},))]
+    own = _DEFAULT.get(str(name), ({},))
     weighted = name == RIDGE or (name == "sklearn" and takes_weights(description, trusted))
     if method != "validated" or not weighted:
-        return tuple(own)
+        return tuple(map(dict, own))
     return tuple({**candidate, RATIO_POWER: power} for power in POWERS for candidate in own)
 
 
