@@ -302,11 +302,10 @@ class Policy:
 
     def _model_refusals(self, brief: Brief) -> Iterator[PolicyError]:
         model, candidates = brief.model, brief.candidates
-        allowed = None if self.models == "never" else self.models
-        named = [] if allowed is None else [*model_names(model), *model_names(candidates)]
-        for name in named:
-            if allowed is not None and name not in allowed:
-                yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
+        if self.models is not None and self.models != "never":
+            for name in model_names((model, candidates)):
+                if name not in self.models:
+                    yield _refusal("models", f"the model {name[:100]!r} is not on this site's list")
         why = refused_before_fitting(model, candidates) if self.portable_models else ""
         if why:
             text = f"This site's policy refuses (portable_models): {why}"

@@ -374,6 +374,3 @@ def _unknown(encoder: Any, lists: Sequence[Array], columns: Seen) -> str:
             "handle_unknown='error', or list all agreed levels, instead"
         )
     return str(encoder.handle_unknown)
-
-
-# Folding --------------------------------------------------------------------------------------
