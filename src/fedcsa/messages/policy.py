@@ -533,11 +533,12 @@ def entries_of(
     """
     wire, parts = written(message)
     sha256 = digest_of(message, wire)
-    fields = [FieldRecord(name, shape, len(part), digest(part)) for name, shape, part in parts]
+    records = [FieldRecord(name, shape, len(part), digest(part)) for name, shape, part in parts]
     if isinstance(message, ModelReport | Examination):  # objects that they hand over, by class
         for form in message.forms if isinstance(message, Examination) else (message.form,):
             if form["kind"] == HELD:
-                fields.append(FieldRecord(f"held.{form['class']}", (), 0, ""))
+                records.append(FieldRecord(f"held.{form['class']}", (), 0, ""))
+    fields = tuple(records)  # one for all recipients
     return [
         LedgerEntry(
             site=site,
@@ -547,7 +548,7 @@ def entries_of(
             n_bytes=len(wire),
             sha256=sha256,
             time=clock().isoformat(timespec="milliseconds"),
-            fields=tuple(fields),
+            fields=fields,
             rules=rules,
         )
         for recipient in recipients
