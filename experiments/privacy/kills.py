@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where `lib` is
 
 from lib.common import options, write_provenance, write_table
 
+from fedcsa.answer import page
 from fedcsa.answer.store import load_result, summary
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.errors import ProtocolError
@@ -37,8 +38,8 @@ from fedcsa.federation.coordinator import Coordinator
 from fedcsa.messages.codec import decode
 from fedcsa.messages.envelope import START, Envelope
 from fedcsa.messages.messages import Conclusion
-from fedcsa.site import target_desk
 from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.desk import Desk
 from fedcsa.site.log import SiteLog
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import SourceDesk
@@ -70,7 +71,7 @@ QUICK = Settings(studies=1, kills=2)
 
 def serve(line: Connection) -> None:
     """Answer for one site until this process is killed; a new submission opens a new desk."""
-    target_desk.write_report = lambda folder: folder  # takes longer than the study itself
+    page.write_report = lambda folder: folder  # takes longer than the study itself
     desk: Any = None
     line.send("ready")
     while True:
@@ -78,24 +79,17 @@ def serve(line: Connection) -> None:
         if task == "open":
             desk = _desk(**content)
             line.send("ready")
-        elif isinstance(desk, TargetDesk):
-            came = content["replies"].items()
-            replies = {n: (r["envelope"], r.get("payload", b"")) for n, r in came}
-            line.send(desk.take(task, replies))
-        elif task == "greet":
-            start = Envelope(desk.agreed.id, START, "lead", TARGET, "")
-            line.send({"envelope": desk.greet(start)})
         else:
-            envelope, payload = desk.answer(content["envelope"], content["payload"])
-            line.send({"envelope": envelope, "payload": payload})
+            line.send(desk.take(task, content))
 
 
-def _desk(folder: str, name: str, n_sources: int) -> TargetDesk | SourceDesk:
+def _desk(folder: str, name: str, n_sources: int) -> Desk:
     site = SiteFile.load(Path(folder) / name / "site.toml")
     agreed = AgreedStudy((Path(folder) / "study.toml").read_text("utf-8"))
+    start = Envelope(agreed.id, START, "lead", TARGET, "")
     if name == TARGET:
-        return TargetDesk(name, site, agreed, n_sources)
-    return SourceDesk(name, site, agreed, TARGET)
+        return TargetDesk(name, site, agreed, start, min_sources=n_sources)
+    return SourceDesk(name, site, agreed, start)
 
 
 class Site:

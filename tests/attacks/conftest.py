@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedcsa.messages.codec import decode, encode
-from fedcsa.messages.envelope import ask, close
+from fedcsa.messages.envelope import START, ask, close
 from fedcsa.messages.policy import utc_now
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
@@ -87,9 +87,10 @@ class Site:
 
     def announce(self, agreed):
         """The brief of this site as the target, or the rule under which it tells nothing."""
-        desk = TargetDesk("new", self.file, agreed, 1)
+        start = ask(agreed.id, START, "lead", "new")
+        desk = TargetDesk("new", self.file, agreed, start, min_sources=1)
         desk._log._clock = self.clock
-        letter = desk.take("announce", {})
+        letter = desk.take("announce", {"replies": {}})
         if "payloads" not in letter:
             return decode(letter["conclusion"]).outcome
         [payload] = letter["payloads"].values()
@@ -99,7 +100,7 @@ class Site:
         """The answer of this site as a source to whatever a target sends."""
         payload = brief if isinstance(brief, bytes) else encode(brief)
         wire, _ = close(ask(agreed.id, "risk", target, "abbey"), payload, "", None)
-        desk = SourceDesk("abbey", self.file, agreed, target)
+        desk = SourceDesk("abbey", self.file, agreed, ask(agreed.id, START, "lead", target))
         desk._log._clock = self.clock
         return decode(desk.answer(wire, payload)[1])
 

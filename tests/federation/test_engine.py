@@ -307,7 +307,8 @@ def test_a_replayed_question_is_refused_by_the_state_that_a_real_run_left(calm, 
     )
     brief = log.find("accepted", study=study.stem, target="new", phase="risk")["request"]
     again = Envelope(agreed.id, "risk", "new", "abbey", nonce, digest=brief)
-    desk = SourceDesk("abbey", SiteFile.load(calm.folder / "abbey" / "site.toml"), agreed, "new")
+    site = SiteFile.load(calm.folder / "abbey" / "site.toml")
+    desk = SourceDesk("abbey", site, agreed, Envelope(agreed.id, "start", "lead", "new", ""))
     refusal = decode(desk.answer(again.to_bytes(), log.payload(brief))[1])
     assert refusal.rule == "replayed"
 

@@ -10,7 +10,7 @@ from fedcsa.answer import page
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.federation.coordinator import Coordinator
 from fedcsa.federation.kept import Ended, Kept
-from fedcsa.messages.envelope import Envelope
+from fedcsa.messages.envelope import START, Envelope
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
 from fedcsa.site.site_file import SiteFile
@@ -89,7 +89,7 @@ class Federation:
         self.names = names
         self.absent = set()
         self.seals = {}  # without them, messages go as they are
-        self.start = None
+        self.start = None  # the lead's; without one, that of a lead who has no key
         self.tamper = lambda _task, _name, letter: letter
 
     def _site(self, name, table):
@@ -122,19 +122,23 @@ class Federation:
     def target_desk(self, agreed):
         """The target's desk, as after a restart."""
         open_log.cache_clear()
-        return TargetDesk("new", self.site("new"), agreed, 1)
+        return self.desk("new", agreed)
+
+    def desk(self, name, agreed=None, min_sources=1, wait=True):
+        """A new desk of a site."""
+        agreed = agreed or self.agreed
+        start = self.start or Envelope(agreed.id, START, "lead", "new", "")
+        place = name, self.site(name), agreed, start, self.seals.get(name)
+        if name != "new":
+            return SourceDesk(*place)
+        return TargetDesk(*place, min_sources=min_sources, wait=wait)
 
     def attempt(self, min_sources=1, wait=True):
         """One submission, all desks new as after a restart; the coordinator as it ended."""
         open_log.cache_clear()
-        agreed, seals = self.agreed, self.seals
-        self.nobody = Envelope(agreed.id, "start", "lead", "new", "")
-        self.sources = {
-            n: SourceDesk(n, self.site(n), agreed, "new", seal=seals.get(n)) for n in self.names
-        }
-        self.target = TargetDesk(
-            "new", self.site("new"), agreed, min_sources, seals.get("new"), wait=wait
-        )
+        agreed = self.agreed
+        self.sources = {name: self.desk(name, agreed) for name in self.names}
+        self.target = self.desk("new", agreed, min_sources, wait)
         self.board = Coordinator("new", list(self.names))
         self.board.run(self.deliver)
         return self.board
@@ -150,20 +154,8 @@ class Federation:
         for name, letter in letters.items():
             if (task, name) in self.absent:
                 continue
-            if name == "new":
-                replies = {
-                    n: (r.get("envelope", b""), r.get("payload", b""))
-                    for n, r in letter["replies"].items()
-                }
-                if task == "announce" and self.start is not None:
-                    self.target.greet(self.start, replies)
-                reply = self.target.take(task, replies)
-            elif task == "greet":
-                reply = {"envelope": self.sources[name].greet(self.start or self.nobody)}
-            else:
-                envelope, payload = self.sources[name].answer(letter["envelope"], letter["payload"])
-                reply = {"envelope": envelope, "payload": payload}
-            came[name] = self.tamper(task, name, reply)
+            desk = self.target if name == "new" else self.sources[name]
+            came[name] = self.tamper(task, name, desk.take(task, letter))
             arrived(name, came[name])
         return came
 

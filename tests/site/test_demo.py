@@ -9,7 +9,7 @@ from fedcsa.cli.federation_demo import _LEAD as LEAD
 from fedcsa.cli.federation_demo import tell_what_left
 from fedcsa.cli.study_screen import show_end
 from fedcsa.messages.codec import decode
-from fedcsa.site import target_desk as target_module
+from fedcsa.messages.envelope import START, Envelope
 from fedcsa.site.state import Status
 
 README = Path(__file__).parents[2] / "README.md"
@@ -22,7 +22,7 @@ BLOCK = re.compile(
 def test_the_readme_shows_what_the_demo_of_a_federation_prints(demo, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "88")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(target_module, "LEAD", LEAD)
+    demo.start = Envelope(demo.agreed.id, START, LEAD, "new", "")
     output = Output(json=False, quiet=False)
     told = decode(demo.attempt(min_sources=3).conclusion)
     capsys.readouterr()

@@ -18,7 +18,7 @@ from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
 from fedcsa.site.log import open_log
 from fedcsa.site.opening import Opener
-from fedcsa.site.source_desk import SourceDesk, one_of_phase
+from fedcsa.site.source_desk import one_of_phase
 from fedcsa.site.state import Status
 
 SIZES = ("abbey", "birch", "castle")
@@ -291,7 +291,7 @@ def test_a_target_that_dies_after_mixing_lets_the_same_mixture_be_examined(
 def test_a_source_restarted_between_the_phases_answers_to_the_bit_the_same(federation, phase):
     def restart(task, name, letter):
         if task == ("risk" if phase == "model" else "model"):
-            fresh = SourceDesk(name, federation.site(name), federation.agreed, "new")
+            fresh = federation.desk(name)
             federation.sources[name] = fresh
         return letter
 
@@ -620,9 +620,7 @@ def test_nothing_is_sent_before_a_report(federation):
     for phase in ("model", "examine"):
         envelope, payload = asked_again(federation, phase)
         forget(federation, "abbey")
-        federation.sources["abbey"] = SourceDesk(
-            "abbey", federation.site("abbey"), federation.agreed, "new"
-        )
+        federation.sources["abbey"] = federation.desk("abbey")
         assert refused(federation, envelope, payload) == "phase_order"
 
 

@@ -14,7 +14,6 @@ from fedcsa.messages.messages import RiskReport
 from fedcsa.site.log import HEAD, LOG, SiteLog
 from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.state import Status
-from fedcsa.site.target_desk import TargetDesk
 from fedcsa.target.target import Target
 
 #: An honest study ends without the phase "again".
@@ -44,7 +43,7 @@ def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
         raise OSError(28, "No space left on device")
 
     federation.attempt()
-    desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
+    desk = federation.desk("abbey")
     asked = question(federation, phase)
     monkeypatch.setattr("fedcsa.site.log.os.fsync", full)
     with pytest.raises(OSError, match="No space"):  # what the engine's side turns into a code
@@ -60,7 +59,7 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
 
     def keep(task, name, letter):
         if name != "new":
-            replies.setdefault(task, {})[name] = letter["envelope"], letter.get("payload", b"")
+            replies.setdefault(task, {})[name] = letter
         return letter
 
     federation.tamper = keep
@@ -70,7 +69,7 @@ def test_a_full_disk_at_the_target_lets_nothing_out(federation, monkeypatch, ste
     came = replies.get({"choose": "risk", "mix": "model"}.get(step), {})
     monkeypatch.setattr("fedcsa.site.log.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        federation.target.take(step, came)
+        federation.target.take(step, {"replies": came})
 
 
 # Other jobs ----------------------------------------------------------------------------------
@@ -104,9 +103,9 @@ def test_two_briefs_at_the_same_time_get_one_answer(federation, approve):
     envelope, payload = other_brief(federation, post)
     site = dataclasses.replace(federation.site("abbey"), approve=True, state="other-state")
     another = dataclasses.replace(site, approve=approve)
-    second = SourceDesk("abbey", another, federation.agreed, "new")
+    start = ask(federation.agreed.id, "start", "lead", "new")
+    first, second = (SourceDesk("abbey", x, federation.agreed, start) for x in (site, another))
     answers = {}
-    first = SourceDesk("abbey", site, federation.agreed, "new")
     waits = decode(first.answer(post["envelopes"]["abbey"], only(post))[1])
     assert waits.rule == "waiting"
     SiteLog(site.state_folder).decide("small", "approved")
@@ -202,8 +201,8 @@ def lost(done, federation):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_source_that_lost_a_line_answers_nothing_more(lost, loss):
     LOSSES[loss](lost.state("abbey"))
-    post = announced(TargetDesk("new", lost.site("new"), lost.agreed, 1))
-    desk = SourceDesk("abbey", lost.site("abbey"), lost.agreed, "new")
+    post = announced(lost.desk("new"))
+    desk = lost.desk("abbey")
     with pytest.raises(LedgerError):
         desk.answer(post["envelopes"]["abbey"], only(post))
     said = [line["text"] for line in Status(lost.state("abbey")).lines()]
@@ -213,7 +212,7 @@ def test_a_source_that_lost_a_line_answers_nothing_more(lost, loss):
 @pytest.mark.parametrize("loss", LOSSES_OF_THE_TARGET)
 def test_a_target_that_lost_a_line_announces_nothing_more(lost, loss):
     LOSSES_OF_THE_TARGET[loss](lost.state("new"))
-    desk = TargetDesk("new", lost.site("new"), lost.agreed, 1)
+    desk = lost.desk("new")
     with pytest.raises(LedgerError) as caught:
         desk.announce()
     with pytest.raises(LedgerError):
@@ -231,7 +230,7 @@ def test_a_crash_between_answer_and_ledger_is_no_loss(federation, monkeypatch, p
     with contextlib.suppress(ProtocolError):
         federation.attempt()
     asked = question(federation, phase)
-    desk = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
+    desk = federation.desk("abbey")
     with monkeypatch.context() as patch:
         patch.setattr(SiteLog, "record", die)
         with pytest.raises(OSError, match="power"):
@@ -282,7 +281,7 @@ def test_a_table_that_vanishes_between_the_phases_is_a_refusal_and_the_others_go
     def restart(task, name, letter):
         if (task, name) == (after, "abbey"):
             (federation.folder / "abbey" / "table.csv").unlink()
-            fresh = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
+            fresh = federation.desk("abbey")
             federation.sources["abbey"] = fresh
         return letter
 
@@ -309,7 +308,7 @@ def test_rows_that_change_between_the_phases_are_refused(federation, after, fate
             age, bmi, outcome = first.split(",")
             path.write_text("".join([header, f"{age},{bmi},{float(outcome) + 1e-9!r}\n", *rest]))
             if again:
-                fresh = SourceDesk("abbey", federation.site("abbey"), federation.agreed, "new")
+                fresh = federation.desk("abbey")
                 federation.sources["abbey"] = fresh
         return letter
 

@@ -269,7 +269,7 @@ def test_a_source_may_begin_to_wait_in_a_later_phase_and_the_choice_stands(lead,
 def strict(federation):
     """Castle's desk, once its file says that a person decides."""
     federation.configure("castle", "approve = true")
-    return SourceDesk("castle", federation.site("castle"), federation.agreed, "new")
+    return federation.desk("castle")
 
 
 def test_an_approval_in_advance_by_id_lets_nobody_wait(lead, federation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +17,14 @@ from fedcsa.site.opening import UNSAFE, opener, unsafe_message
 from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 
+#: What comes to a site or leaves it in one step: bytes by their names, see `Desk.take`.
+Letter = dict[str, Any]
 #: A site may be stopped by anything while it opens a message; twice at the same one is no chance.
 MOST_INTERRUPTED = 2
 
 
-class Desk:
-    """One site's place in one study.
+class Desk(ABC):
+    """One site's place in one study, in one submission of it.
 
     Parameters
     ----------
@@ -29,22 +32,42 @@ class Desk:
         Of the site, as in its certificate.
     site : SiteFile
     agreed : AgreedStudy
+    start : Envelope
+        The lead's: which target is asked for the study, and by whom.
     seal : Seal, optional
         Signs for this site and closes what it sends; without one, envelopes are believed as they
         come and messages go as they are.
     """
 
     def __init__(
-        self, name: str, site: SiteFile, agreed: AgreedStudy, seal: Seal | None = None
+        self,
+        name: str,
+        site: SiteFile,
+        agreed: AgreedStudy,
+        start: Envelope,
+        seal: Seal | None = None,
     ) -> None:
         self.name = name
         self.site = site
         self.agreed = agreed
+        self.start = start
         self.seal = seal
         self._log = open_log(site.state_folder)
         self._status = Status(site.state_folder)
         plan = agreed.study.plan()
         self._bounds = site.max_bytes, len(plan.features), len(plan.classes)
+
+    @abstractmethod
+    def take(self, step: str, letter: Letter) -> Letter:
+        """Take the next step of the study; the letter that leaves then.
+
+        Parameters
+        ----------
+        step : str
+            Of the target, or the phase in which a source answers.
+        letter : Letter
+            What the coordinator brings.
+        """
 
     def say(self, text: str) -> None:
         """Tell the person beside this site."""

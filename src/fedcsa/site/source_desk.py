@@ -12,8 +12,8 @@ from typing import Any
 from fedcsa.errors import BindingError, PolicyError
 from fedcsa.messages.codec import digest, encode
 from fedcsa.messages.envelope import (
+    GREET,
     Envelope,
-    Seal,
     check_question,
     check_seal,
     greeting,
@@ -32,10 +32,8 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import told_rule
-from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.desk import Desk, tell_apart
+from fedcsa.site.desk import Desk, Letter, tell_apart
 from fedcsa.site.log import Allow
-from fedcsa.site.site_file import SiteFile
 from fedcsa.site.told import check_briefs, check_together
 from fedcsa.source.source import Source
 
@@ -95,38 +93,27 @@ def check_rows(answered: dict[str, Any], source: Source) -> None:
 
 
 class SourceDesk(Desk):
-    """Answers for one source in one study.
+    """Answers for one source in one study."""
 
-    Parameters
-    ----------
-    name, site, agreed, seal
-        As for `Desk`.
-    target : str
-        Name of the target's site.
-    """
+    @property
+    def _target(self) -> str:
+        """Name of the target's site."""
+        return self.start.recipient
 
-    def __init__(
-        self,
-        name: str,
-        site: SiteFile,
-        agreed: AgreedStudy,
-        target: str,
-        seal: Seal | None = None,
-    ) -> None:
-        super().__init__(name, site, agreed, seal)
-        self._target = target
-        self._lead = ""
-
-    def greet(self, start: Envelope) -> bytes:
-        """The signed envelope that tells the target the key for its questions.
+    def take(self, step: str, letter: Letter) -> Letter:
+        """Tell the target the key for its questions, or answer one of them.
 
         Parameters
         ----------
-        start : Envelope
-            The lead's.
+        step : str
+            ``"greet"``, or the phase of the question.
+        letter : Letter
+            The question, in its envelope.
         """
-        self._lead = start.sender
-        return greeting(start, self.name, self.seal).sealed(self.seal)
+        if step == GREET:
+            return {"envelope": greeting(self.start, self.name, self.seal).sealed(self.seal)}
+        wire, closed = self.answer(letter["envelope"], letter["payload"])
+        return {"envelope": wire, "payload": closed}
 
     def answer(self, wire: bytes, closed: bytes) -> tuple[bytes, bytes]:
         """The envelope and the message that leave; a refusal says which rule, and no more.
@@ -292,7 +279,7 @@ class SourceDesk(Desk):
         What a steward looks at is what is answered then, and not what came in the meantime.
         """
         known = self._log.find("waiting", **self._budget(place), id=self.agreed.id)
-        self._claim("waiting", place, request, lead=self._lead)
+        self._claim("waiting", place, request, lead=self.start.sender)
         self._check_not_refused()
         if not self._log.decision(self.agreed.id):
             if known is None:
@@ -317,7 +304,7 @@ class SourceDesk(Desk):
             about = {
                 "FEDCSA_STUDY": self.agreed.name, "FEDCSA_STUDY_ID": self.agreed.id,
                 "FEDCSA_SITE": self.name, "FEDCSA_TARGET": self._target,
-                "FEDCSA_LEAD": self._lead,
+                "FEDCSA_LEAD": self.start.sender,
             }  # fmt: skip
             ended = run_command(self.site.notify, about, self.site.folder)
             self._log.append("notified", **key, ended=ended, time=self._log.time)

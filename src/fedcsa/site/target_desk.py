@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from fedcsa.messages.messages import (
 from fedcsa.models.description import Candidate
 from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.desk import Desk
+from fedcsa.site.desk import Desk, Letter
 from fedcsa.site.inbox import MISSING, Inbox, Reply
 from fedcsa.site.log import Event
 from fedcsa.site.site_file import SiteFile
@@ -39,9 +38,8 @@ from fedcsa.site.told import Cohort
 from fedcsa.target.adaptation import WITHOUT_MODEL, Adaptation
 from fedcsa.target.target import Target
 
+#: The outcome of a study that has a result.
 DONE = "done"
-#: Who gets the conclusion where no lead has signed for the study: in tests, without a seal.
-LEAD = "lead"
 #: What is said of a second one of what is told or asked once.
 _ONE_BRIEF = (
     "This site announces one brief per study; its rows or the study have changed since. "
@@ -57,8 +55,6 @@ _ONE_MIXTURE = {
     "mixed again": "This site lets the remaining models be examined once per study, and it has "
     "let another mixture be examined since. Submit it again.",
 }
-#: A letter that leaves this site: envelopes and closed messages by source, or a conclusion.
-_Letter = dict[str, Any]
 
 
 def _place_after(number: int) -> str:
@@ -71,8 +67,8 @@ class TargetDesk(Desk):
 
     Parameters
     ----------
-    name, site, agreed, seal
-        As for `Desk`.
+    name, site, agreed, start, seal
+        As for `Desk`; the conclusion answers the lead's envelope, for the key in it.
     min_sources : int
         With fewer there is no model.
     wait : bool
@@ -85,18 +81,18 @@ class TargetDesk(Desk):
         name: str,
         site: SiteFile,
         agreed: AgreedStudy,
-        min_sources: int,
+        start: Envelope,
         seal: Seal | None = None,
         *,
+        min_sources: int,
         wait: bool = True,
     ) -> None:
-        super().__init__(name, site, agreed, seal)
+        super().__init__(name, site, agreed, start, seal)
         self._min_sources = min_sources
         self._wait = wait
         self._study = {"study": agreed.name}
         self._inbox = Inbox(agreed.sources, self.open_message, self.say, seal)
-        self._start = Envelope(agreed.id, "start", LEAD, name, "")
-        #: source -> the key for which its questions are closed
+        #: source -> the key for which its questions are closed; without a seal there is none
         self._keys = dict.fromkeys(agreed.sources, "")
 
     @property
@@ -106,29 +102,25 @@ class TargetDesk(Desk):
 
     # The four steps -------------------------------------------------------------------------
 
-    def greet(self, start: Envelope, greetings: Mapping[str, Reply]) -> None:
-        """Take the lead's key and those of the sources; a source that told none is not asked.
+    def take(self, step: str, letter: Letter) -> Letter:
+        """Take the next step of the study; envelopes and closed messages by source leave then.
 
-        Parameters
-        ----------
-        start : Envelope
-            The lead's, whose nonce and key the conclusion answers.
-        greetings : mapping of str to Reply
-        """
-        self._start = start
-        self._keys = self._inbox.greeted(greetings, start)
-
-    def take(self, step: str, replies: Mapping[str, Reply]) -> _Letter:
-        """Take the next step of the study; what leaves then.
+        A source that did not tell its key before the first step is not asked.
 
         Parameters
         ----------
         step : {"announce", "choose", "mix", "conclude"}
-        replies : mapping of str to Reply
+        letter : Letter
             The answers to the questions of the step before.
         """
+        replies = {
+            name: (item.get("envelope", b""), item.get("payload", b""))
+            for name, item in letter["replies"].items()
+        }
         try:
             if step == "announce":
+                if self.seal is not None:
+                    self._keys = self._inbox.greeted(replies, self.start)
                 return self.announce()
             if step == "choose":
                 return self.choose(replies)
@@ -140,10 +132,10 @@ class TargetDesk(Desk):
             conclusion = self.conclude(replies)
         except FedCSAError as error:
             conclusion = self.failed(error)
-        wire, closed = self.send(reply(self._start, END), conclusion, self._start.key)
+        wire, closed = self.send(reply(self.start, END), conclusion, self.start.key)
         return {"envelope": wire, "conclusion": closed}
 
-    def announce(self) -> _Letter:
+    def announce(self) -> Letter:
         """What this site announces; the same bytes whenever it is asked again."""
         self.say("phase 1 of 3: announcing")
         self._log.check_site(self.name)
@@ -155,7 +147,7 @@ class TargetDesk(Desk):
         )  # fmt: skip
         return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), self._left(1))
 
-    def choose(self, replies: Mapping[str, Reply]) -> _Letter:
+    def choose(self, replies: Mapping[str, Reply]) -> Letter:
         """Ask for more candidates or the best one's models; a question, once asked, stands."""
         self.say("phase 1 of 3: choosing")
         number = self._role.n_rounds
@@ -187,7 +179,7 @@ class TargetDesk(Desk):
         on = self._log.find("searched", **self._study, phase=_place_after(number))
         return on or self._log.find("chosen", **self._study)
 
-    def mix(self, replies: Mapping[str, Reply]) -> _Letter:
+    def mix(self, replies: Mapping[str, Reply]) -> Letter:
         """Let every source examine the others' mixture; a mixture, once told, stands."""
         self.say("phase 2 of 3: mixing")
         models = self._answers(replies, self._log.find("mixed", **self._study), "models")
@@ -197,7 +189,7 @@ class TargetDesk(Desk):
             self._claim_mixture("mixed", {"models": models}, examinations)
         return self._ask("examine", examinations, self._log.find("mixed again", **self._study))
 
-    def mix_again(self, replies: Mapping[str, Reply]) -> _Letter:
+    def mix_again(self, replies: Mapping[str, Reply]) -> Letter:
         """Let what is left be examined if models were found useless; nothing where none was."""
         again = self._log.find("mixed again", **self._study)
         self._found = self._answers(replies, again, "found")
@@ -343,7 +335,7 @@ class TargetDesk(Desk):
 
     def _ask(
         self, phase: str, messages: Mapping[str, Message], taken: Event | None = None
-    ) -> _Letter:
+    ) -> Letter:
         """Ask every source for what it has not sent before.
 
         Parameters
@@ -369,7 +361,7 @@ class TargetDesk(Desk):
         phase: str,
         messages: Mapping[str, Message],
         known: Mapping[str, Message] = MappingProxyType({}),
-    ) -> _Letter:
+    ) -> Letter:
         """A letter with one question for every source that told its key."""
         questions = {}
         for name, message in messages.items():

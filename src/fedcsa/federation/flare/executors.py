@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -16,13 +15,11 @@ from nvflare.apis.signal import Signal
 from fedcsa.errors import FedCSAError
 from fedcsa.federation.flare.letters import pack, unpack
 from fedcsa.federation.flare.settings import seal_of, site_of
-from fedcsa.messages.envelope import GREET, Envelope, check_start
+from fedcsa.messages.envelope import check_start
 from fedcsa.site.agreed import AgreedStudy
+from fedcsa.site.desk import Desk
 from fedcsa.site.source_desk import SourceDesk
 from fedcsa.site.state import Status
-
-if TYPE_CHECKING:
-    from fedcsa.site.target_desk import TargetDesk
 
 
 class SiteExecutor(Executor):  # type: ignore[misc]
@@ -50,7 +47,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         self._min_sources = min_sources
         self._wait = wait
         self._wire = start
-        self._desk: SourceDesk | TargetDesk | None = None
+        self._desk: Desk | None = None
 
     def execute(
         self,
@@ -64,38 +61,22 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             letter = unpack(shareable)
             if self._desk is None:
                 self._desk = self._open_desk(fl_ctx)
-            return pack(self._answer(self._desk, task_name, letter))
+            return pack(self._desk.take(task_name, letter))
         except Exception as error:  # its text stays out of the engine's logs: they leave the site
             self.log_warning(fl_ctx, f"{task_name} failed: {type(error).__name__}")
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
 
-    def _open_desk(self, fl_ctx: FLContext) -> SourceDesk | TargetDesk:
+    def _open_desk(self, fl_ctx: FLContext) -> Desk:
         name, site, seal = fl_ctx.get_identity_name(), site_of(fl_ctx), seal_of(fl_ctx)
         agreed = AgreedStudy(base64.b64decode(self._study).decode())
-        self._start = check_start(base64.b64decode(self._wire), agreed.id, self._target, seal)
+        start = check_start(base64.b64decode(self._wire), agreed.id, self._target, seal)
         if name == self._target:
             from fedcsa.site.target_desk import TargetDesk  # a source's process starts without it
 
-            return TargetDesk(name, site, agreed, self._min_sources, seal, wait=self._wait)
-        return SourceDesk(name, site, agreed, self._target, seal)
-
-    def _answer(
-        self, desk: SourceDesk | TargetDesk, step: str, letter: dict[str, Any]
-    ) -> dict[str, Any]:
-        if isinstance(desk, SourceDesk):
-            if step == GREET:
-                return {"envelope": desk.greet(self._start)}
-            envelope, closed = desk.answer(letter["envelope"], letter["payload"])
-            return {"envelope": envelope, "payload": closed}
-        replies = {
-            name: (item.get("envelope", b""), item.get("payload", b""))
-            for name, item in letter["replies"].items()
-        }
-        if step == "announce":
-            desk.greet(self._start, replies)
-        return desk.take(step, replies)
-
-    _start: Envelope
+            return TargetDesk(
+                name, site, agreed, start, seal, min_sources=self._min_sources, wait=self._wait
+            )
+        return SourceDesk(name, site, agreed, start, seal)
 
 
 class Presence(FLComponent):  # type: ignore[misc]
