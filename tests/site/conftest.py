@@ -10,6 +10,7 @@ from fedcsa.answer import page
 from fedcsa.cli.federation_demo import write_sites
 from fedcsa.federation.coordinator import Coordinator
 from fedcsa.federation.kept import Ended, Kept
+from fedcsa.messages.codec import encode
 from fedcsa.messages.envelope import START, Envelope
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.log import SiteLog, open_log
@@ -142,6 +143,16 @@ class Federation:
         self.board = Coordinator("new", list(self.names))
         self.board.run(self.deliver)
         return self.board
+
+    def asked_again(self, phase):
+        """The question of `phase` as it would come to abbey once more: envelope and payload."""
+        message = {
+            "risk": lambda: self.target._brief,
+            "model": lambda: self.target._role._request,
+            "examine": lambda: self.target._role._examinations["abbey"],
+        }[phase]()
+        letter = self.target._post(phase, {"abbey": message})
+        return letter["envelopes"]["abbey"], encode(message)
 
     def ended(self, told, out):
         """A study that ended as the target told, for the lead who wants its result in `out`."""

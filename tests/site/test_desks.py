@@ -569,18 +569,6 @@ def test_a_brief_that_is_not_as_agreed_is_refused(federation):
 # Bound messages ------------------------------------------------------------------------------
 
 
-def asked_again(federation, phase):
-    """The question of `phase` as it would come to abbey once more: envelope and payload."""
-    target = federation.target
-    message = {
-        "risk": target._brief,
-        "model": target._role._request,
-        "examine": target._role._examinations["abbey"],
-    }[phase]
-    letter = target._post(phase, {"abbey": message})
-    return letter["envelopes"]["abbey"], encode(message)
-
-
 def refused(federation, envelope, payload):
     return decode(federation.sources["abbey"].answer(envelope, payload)[1]).rule
 
@@ -589,7 +577,7 @@ def test_a_replayed_question_is_refused_by_name(federation):
     federation.attempt()
     kinds = {"risk": RiskReport, "model": ModelReport, "examine": ExaminationReport}
     for phase in PHASES:
-        envelope, payload = asked_again(federation, phase)
+        envelope, payload = federation.asked_again(phase)
         answer = decode(federation.sources["abbey"].answer(envelope, payload)[1])
         assert isinstance(answer, kinds[phase])
         assert refused(federation, envelope, payload) == "replayed"
@@ -610,7 +598,7 @@ def test_a_question_bound_to_something_else_is_refused_by_name(federation):
     federation.attempt()
     for phase, (change, rule) in itertools.product(PHASES, ELSEWHERE):
         if change != {"phase": phase}:
-            envelope, payload = asked_again(federation, phase)
+            envelope, payload = federation.asked_again(phase)
             forged = dataclasses.replace(Envelope.from_bytes(envelope), **change).to_bytes()
             assert refused(federation, forged, payload) == rule, (phase, change)
 
@@ -618,7 +606,7 @@ def test_a_question_bound_to_something_else_is_refused_by_name(federation):
 def test_nothing_is_sent_before_a_report(federation):
     federation.attempt()
     for phase in ("model", "examine"):
-        envelope, payload = asked_again(federation, phase)
+        envelope, payload = federation.asked_again(phase)
         forget(federation, "abbey")
         federation.sources["abbey"] = federation.desk("abbey")
         assert refused(federation, envelope, payload) == "phase_order"
@@ -627,7 +615,7 @@ def test_nothing_is_sent_before_a_report(federation):
 def test_a_second_question_of_a_phase_is_refused_by_name(federation):
     federation.attempt()
     for phase in PHASES:
-        _, payload = asked_again(federation, phase)
+        _, payload = federation.asked_again(phase)
         message = decode(payload)
         changes = {
             "risk": {"mean": message.mean + message.sd} if phase == "risk" else {},

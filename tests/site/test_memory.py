@@ -25,18 +25,6 @@ BETWEEN = {"risk": "model ", "model": "examination "}
 # Crashes -------------------------------------------------------------------------------------
 
 
-def question(federation, phase):
-    """What comes to abbey in `phase`, in an envelope of its own."""
-    target = federation.target
-    message = {
-        "risk": lambda: target._brief,
-        "model": lambda: target._role._request,
-        "examine": lambda: target._role._examinations["abbey"],
-    }[phase]()
-    letter = target._post(phase, {"abbey": message})
-    return letter["envelopes"]["abbey"], encode(message)
-
-
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
     def full(*_):
@@ -44,7 +32,7 @@ def test_a_full_disk_lets_nothing_out(federation, monkeypatch, phase):
 
     federation.attempt()
     desk = federation.desk("abbey")
-    asked = question(federation, phase)
+    asked = federation.asked_again(phase)
     monkeypatch.setattr("fedcsa.site.log.os.fsync", full)
     with pytest.raises(OSError, match="No space"):  # what the engine's side turns into a code
         desk.answer(*asked)
@@ -229,7 +217,7 @@ def test_a_crash_between_answer_and_ledger_is_no_loss(federation, monkeypatch, p
     federation.absent |= {("conclude", "new")} if phase == "examine" else set()
     with contextlib.suppress(ProtocolError):
         federation.attempt()
-    asked = question(federation, phase)
+    asked = federation.asked_again(phase)
     desk = federation.desk("abbey")
     with monkeypatch.context() as patch:
         patch.setattr(SiteLog, "record", die)

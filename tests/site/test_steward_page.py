@@ -18,7 +18,7 @@ from fedcsa.errors import LedgerError, ProtocolError, StudyError
 from fedcsa.loopback.pages import Moved, Visit, rendered
 from fedcsa.messages.messages import RiskReport
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import LOG, SiteLog
+from fedcsa.site.log import LOG, SiteLog, open_log
 from fedcsa.site.preview import looked
 from fedcsa.site.state import Status
 from fedcsa.site.steward_page import Previews, StewardPage
@@ -69,6 +69,7 @@ class Site:
         self.page = self.another_page()
 
     def another_page(self, found=FOUND):
+        open_log.cache_clear()  # as in another process
         page = StewardPage(self.file, "abbey", lambda: self.running, "ada")
         if found != "real":
             page._previews.look = lambda _key, _text: found

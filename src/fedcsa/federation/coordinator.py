@@ -32,6 +32,7 @@ from fedcsa.run import SEARCH, TargetTurn, carry_messages
 
 #: Plain values: bytes, texts, and dictionaries of them.
 Content = dict[str, Any]
+#: Called with a site and its reply.
 Arrived = Callable[[str, Content], None]
 #: Delivers letters of a step to sites, tells when a reply arrives, and returns the replies by
 #: site; whoever is late is not among them.
@@ -93,7 +94,14 @@ class Coordinator:
     def _ask_target(
         self, step: str, answers: Mapping[str, Content]
     ) -> TargetTurn[Content, Content]:
-        """The target's next letters by source, or its last one."""
+        """The target's next letters by source, or its last one.
+
+        Parameters
+        ----------
+        step : str
+        answers : mapping of str to Content
+            The sources' letters.
+        """
         self.sites[self.target] = step
         replies = self._greetings if step == "announce" else answers
         letter: dict[str, Content] = {self.target: {"replies": dict(replies)}}
@@ -110,7 +118,14 @@ class Coordinator:
         return TargetTurn(letters, more=reply.get("phase") == SEARCH.encode())
 
     def _ask_sources(self, letters: Mapping[str, Content], phase: str) -> dict[str, Content]:
-        """The sources' replies, as far as they come in time."""
+        """The sources' replies, as far as they come in time.
+
+        Parameters
+        ----------
+        letters : mapping of str to Content
+            By source.
+        phase : str
+        """
         self.sites |= dict.fromkeys(letters, f"{phase}: asked")
 
         def arrived(name: str, reply: Content) -> None:
@@ -124,6 +139,14 @@ class Coordinator:
     def _timed(
         self, step: str, letters: Mapping[str, Content], arrived: Arrived
     ) -> dict[str, Content]:
+        """Deliver letters, and add up how long that takes and how many bytes go.
+
+        Parameters
+        ----------
+        step : str
+        letters : mapping of str to Content
+        arrived : function
+        """
         self.step = step
         start = time.monotonic()
         came = self._deliver(step, letters, arrived)

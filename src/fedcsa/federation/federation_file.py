@@ -14,16 +14,19 @@ from fedcsa.study.toml import Section, parse_toml, read_text
 
 #: Folder beside the kits; it holds the private key of the federation's certificate authority.
 AUTHORITY = "authority"
+#: What a site and a person can be; the first is the default.
 SITE_ROLES = ("source", "target")
 USER_ROLES = ("lead", "viewer")
 #: Of the target in messages, of the server and the lead in the engine, of the authority's folder.
 RESERVED = (TARGET, "server", "lead", AUTHORITY)
 #: Letters of a name in a certificate (X.520, ub-common-name).
 _LONGEST = 64
+#: Names of sites are names of folders, too; those of a server are DNS names; people have addresses.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _HOST = re.compile(r"(([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])\.)*[A-Za-z0-9-]{1,60}")
 _USER = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 
+#: What ``fedcsa federation init`` writes.
 FEDERATION_TEMPLATE = """\
 # A federation: one server that carries messages and holds no data, sites, and people.
 # Then: fedcsa federation provision federation.toml --out kits
@@ -78,7 +81,14 @@ class Federation:
 
     @classmethod
     def parse(cls, text: str, origin: str = "federation.toml") -> Self:
-        """Read the text of a federation file, or raise a `StudyError` with one line per problem."""
+        """Read the text of a federation file, or raise a `StudyError` with one line per problem.
+
+        Parameters
+        ----------
+        text : str
+        origin : str
+            Name of the file, for the sentences.
+        """
         top = Section(parse_toml(text, origin), f"{origin}:")
         name = top.take("name", "str")
         server = top.take("server", "Mapping[str, Any]") or {}
@@ -106,6 +116,18 @@ class Federation:
 
 
 def _roles(top: Section, key: str, allowed: tuple[str, ...], origin: str) -> dict[str, str]:
+    """Names with their roles, from one section a name.
+
+    Parameters
+    ----------
+    top : Section
+        Of the whole file; it gathers the problems.
+    key : {"sites", "users"}
+    allowed : tuple of str
+        Roles; the first is the default.
+    origin : str
+        Name of the file.
+    """
     roles = {}
     for name, values in (top.take(key, "Mapping[str, Any]") or {}).items():
         if not isinstance(values, dict):
@@ -120,6 +142,18 @@ def _roles(top: Section, key: str, allowed: tuple[str, ...], origin: str) -> dic
 
 
 def _named(section: Section, what: str, names: Any, pattern: re.Pattern[str], rule: str) -> None:
+    """Say which names are not as they must be.
+
+    Parameters
+    ----------
+    section : Section
+        Which gathers the problems.
+    what : str
+    names : iterable of str
+    pattern : re.Pattern
+    rule : str
+        The pattern in words.
+    """
     for name in names:
         if name is not None and (len(name) > _LONGEST or not pattern.fullmatch(name)):
             section.say(f"{what} must be named by {rule}; {name!r} is not.")

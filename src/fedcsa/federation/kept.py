@@ -22,19 +22,22 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from fedcsa.errors import FedCSAError, PolicyError, ProtocolError, ResultError, StudyError, unknown
+from fedcsa.errors import FedCSAError, PolicyError, ProtocolError, ResultError, StudyError
 from fedcsa.messages.envelope import study_id
 from fedcsa.messages.messages import WAITING, Conclusion
 from fedcsa.messages.policy import Clock, utc_now
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.state import alone, make_folder, write_whole
+from fedcsa.site.log import one_study
+from fedcsa.site.state import alone, make_folder, stamp, write_whole
 
+#: Where studies are kept in a kit.
 _FOLDER, _FILE = "studies", "kept.json"
 #: The next question comes after this share of the time waited so far: who has waited an hour hears
 #: of an approval within six minutes.
 _SHARE = 0.1
 #: Seconds between two questions, at least and at most: a question starts a process at every site.
 _SHORTEST, _LONGEST = 20.0, 900.0
+#: Seconds of every unit; a number without one is in seconds.
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
 _DURATION = re.compile(r"(\d{1,6})([smhd]?)")
 #: Asks for a study once, given whether it waits for people: where the coordinator was at the end,
@@ -105,13 +108,19 @@ class Kept:
         return min(asked + pause, max(datetime.fromisoformat(self.until), asked))
 
     def after(self, sources: Mapping[str, str], now: datetime) -> Kept:
-        """The same, once the target has told what became of the sources."""
-        time = now.isoformat(timespec="seconds")
+        """The same, once the target has told what became of the sources.
+
+        Parameters
+        ----------
+        sources : mapping of str to str
+            What became of each.
+        now : datetime
+        """
         told = {
-            name: self.told[name] if self.sources.get(name) == fate else time
+            name: self.told[name] if self.sources.get(name) == fate else stamp(now)
             for name, fate in sources.items()
         }
-        return replace(self, asked=time, problem="", sources=dict(sources), told=told)
+        return replace(self, asked=stamp(now), problem="", sources=dict(sources), told=told)
 
 
 def new_kept(
@@ -134,7 +143,7 @@ def new_kept(
     wait : str
         How long to wait for people, as `seconds_of` reads it.
     """
-    now = utc_now().isoformat(timespec="seconds")
+    now = stamp(utc_now())
     where = str(out.absolute())
     kept = Kept(agreed.id, agreed.text, target, min_sources, deadline, where, now, now)
     before = next((item for item in shelf.all() if item.study == agreed.id), None)
@@ -144,9 +153,16 @@ def new_kept(
 
 
 def with_patience(kept: Kept, wait: str) -> Kept:
-    """The same study, which waits for so long from now."""
+    """The same study, which waits for so long from now.
+
+    Parameters
+    ----------
+    kept : Kept
+    wait : str
+        As `seconds_of` reads it.
+    """
     until = utc_now() + timedelta(seconds=seconds_of(wait))
-    return replace(kept, until=until.isoformat(timespec="seconds"))
+    return replace(kept, until=stamp(until))
 
 
 class Shelf:
@@ -193,12 +209,7 @@ class Shelf:
     def named(self, study: str) -> Kept:
         """The one study of this name or id, or a `StudyError`."""
         every = {kept.study: kept for kept in self.all()}
-        names = [full for full in every if study in (full, full.rpartition("@")[0])]
-        if not names:
-            raise StudyError(unknown("study that waits here", study, every))
-        if len(names) > 1:
-            raise StudyError(f"Several studies have this name; say which: {', '.join(names)}.")
-        return every[names[0]]
+        return every[one_study(study, list(every))]
 
 
 def _read(path: Path) -> Kept:
@@ -309,15 +320,22 @@ def ask_until_ended(
 
 
 def _ask_once(kept: Kept, shelf: Shelf, ask: Ask, now: datetime) -> Ended:
-    """Ask for a study, and keep it if it waits or, having waited before, was out of reach."""
+    """Ask for a study, and keep it if it waits or, having waited before, was out of reach.
+
+    Parameters
+    ----------
+    kept : Kept
+    shelf : Shelf
+    ask : function
+    now : datetime
+    """
     patient = now < datetime.fromisoformat(kept.until)  # it still waits for people
     try:
         board, told = ask(kept, patient)
     except ProtocolError as error:
         if not kept.sources or not patient or isinstance(error, PolicyError):
             return Ended(kept, {}, None, error)
-        time_ = now.isoformat(timespec="seconds")
-        kept, board = replace(kept, asked=time_, problem=str(error)), {}
+        kept, board = replace(kept, asked=stamp(now), problem=str(error)), {}
     except FedCSAError as error:
         return Ended(kept, {}, None, error)
     else:

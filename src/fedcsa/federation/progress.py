@@ -9,8 +9,10 @@ from typing import Any
 
 from fedcsa.federation.kept import Kept, is_waiting
 from fedcsa.loopback import require_page
+from fedcsa.site.state import stamp
 from fedcsa.words import listed
 
+#: Step of the coordinator -> the phase it belongs to.
 _PHASES = {
     "greet": "1 of 3", "announce": "1 of 3", "risk": "1 of 3", "search": "1 of 3",
     "choose": "1 of 3",
@@ -20,6 +22,7 @@ _PHASES = {
 #: Other steps of the coordinator -> in words. It does not know whether the study is done: that the
 #: target tells, closed for the lead.
 _STEPS = {"scheduling": "waiting to be scheduled", "done": "all answers are in"}
+#: The fate of a source whose steward refused.
 _STEWARD = "refused: approval"
 
 
@@ -73,10 +76,9 @@ class StudyProgress:
 
 def progress_of(kept: Kept) -> StudyProgress:
     """Where a study is between two questions."""
-    next_ = kept.next.isoformat(timespec="seconds")
     return StudyProgress(
         kept.study, kept.target, "waiting", _waits(kept), _told(kept),
-        kept.since, kept.asked, next_, kept.until,
+        kept.since, kept.asked, stamp(kept.next), kept.until,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,11 @@ class AgreedStudy:
         """The study's name, under which a site's budget is counted."""
         return self.study.name
 
+    @cached_property
+    def plan(self) -> Plan:
+        """The design that was agreed, made and checked once."""
+        return self.study.plan()
+
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the sources, sorted."""
@@ -83,7 +89,7 @@ class AgreedStudy:
         rounds : sequence of MoreCandidates
             Of a search, that were answered before.
         """
-        plan = self.study.plan()
+        plan = self.plan
         if isinstance(question, MoreCandidates):
             due = brief is not None and digest_of(brief) == question.brief
             if not due or question.round > len(rounds) + 2:
@@ -158,7 +164,14 @@ def _check_drawn(plan: Plan, rounds: Sequence[Sequence[Mapping[str, Any]]]) -> N
 
 
 def _check_same(told: object, agreed: Mapping[str, Any]) -> None:
-    """Raise a `PolicyError` at the first field of `told` that is not as `agreed`."""
+    """Raise a `PolicyError` at the first field that is not as agreed.
+
+    Parameters
+    ----------
+    told : object
+    agreed : mapping
+        By the names of its attributes.
+    """
     for name, value in agreed.items():
         field = getattr(told, name)
         if isinstance(field, np.ndarray):

@@ -54,7 +54,7 @@ class Desk(ABC):
         self.seal = seal
         self._log = open_log(site.state_folder)
         self._status = Status(site.state_folder)
-        plan = agreed.study.plan()
+        plan = agreed.plan
         self._bounds = site.max_bytes, len(plan.features), len(plan.classes)
 
     @abstractmethod
@@ -74,7 +74,13 @@ class Desk(ABC):
         self._status.say(text, self.agreed.id)
 
     def of_sender(self, name: str, phase: str) -> dict[str, str]:
-        """By which lines on opened messages of a sender are found."""
+        """By which lines on opened messages of a sender are found.
+
+        Parameters
+        ----------
+        name : str
+        phase : str
+        """
         return {"id": self.agreed.id, "sender": name, "phase": phase}
 
     def open_message(self, came: Envelope, payload: bytes, question: str = "") -> Message:
@@ -111,7 +117,16 @@ class Desk(ABC):
         return message
 
     def _check_openings(self, sender: str, key: Mapping[str, str], sha256: str) -> None:
-        """Raise an `OpeningError` if this or an earlier message of `sender` is too dangerous."""
+        """Raise an `OpeningError` if this or an earlier message of its sender is too dangerous.
+
+        Parameters
+        ----------
+        sender : str
+        key : mapping
+            As `of_sender` gives it.
+        sha256 : str
+            Of the message.
+        """
         before = self._log.all("opened", **key)
         rules = {line["rule"] for line in before if line["sha256"] == sha256}
         if len(self._log.all("opening", **key)) - len(before) >= MOST_INTERRUPTED:

@@ -22,6 +22,7 @@ from fedcsa.messages.messages import WAITING, Refusal
 
 #: Envelope and closed message, as they came.
 Reply = tuple[bytes, bytes]
+#: What became of an answer, if nobody refused or rejected it.
 ANSWERED, MISSING = "answered", "missing"
 #: What comes before the word for what became of an answer of this phase.
 _PREFIX = {
@@ -126,7 +127,14 @@ class Inbox:
         return came
 
     def reject(self, name: str, error: FedCSAError) -> None:
-        """Take the answer of a source for none, because of `error`."""
+        """Take the answer of a source for none.
+
+        Parameters
+        ----------
+        name : str
+        error : FedCSAError
+            Why.
+        """
         self._fates[name][self.phase] = f"rejected: {error.rule}"
         self._say(f"did not accept the answer of {name}: {error}")
 
@@ -155,7 +163,13 @@ class Inbox:
             self._fates[name].setdefault(self.phase, MISSING)
 
     def _note(self, name: str, message: Message) -> None:
-        """Remember what became of a source that sent this."""
+        """Remember what became of a source that sent this.
+
+        Parameters
+        ----------
+        name : str
+        message : Message
+        """
         fate = ANSWERED
         if isinstance(message, Refusal):
             reason = f" ({message.reason})" if message.reason else ""
@@ -163,6 +177,15 @@ class Inbox:
         self._fates[name][self.phase] = fate
 
     def _opened(self, name: str, wire: bytes, closed: bytes) -> Message:
+        """The message in a reply, or a `ProtocolError`.
+
+        Parameters
+        ----------
+        name : str
+            Of the source.
+        wire, closed : bytes
+            The envelope, and what goes with it.
+        """
         envelope, question = Envelope.from_bytes(wire), self._questions[name]
         check_seal(wire, name, self._seal)
         check_reply(envelope, closed, question, self._used)

@@ -24,7 +24,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -35,16 +35,20 @@ from fedcsa.messages.codec import decode, digest
 from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import WAITING, Conclusion, Refusal
 from fedcsa.messages.policy import Clock, LedgerEntry, entries_of, utc_now
-from fedcsa.site.state import locked, make_folder, write_whole
+from fedcsa.site.state import locked, make_folder, stamp, write_whole
 
+#: Names of the two files; a kit has a head, too.
 LOG, HEAD = "log.jsonl", "log.head"
 #: Stands for the hash before the first line.
 _START = "0" * 64
+#: Bytes before the rest of a line.
 _HASH_FIELD = len('{"hash": "", ') + 64
+#: What to do about a log that lacks something.
 _MEND = (
     "Restore the state folder from a backup, and find out who changed it. "
     "Until then nothing leaves."
 )
+#: What a source answers one question of.
 _QUESTION = ("study", "target", "phase")
 #: Every event, and the fields by which it is found again.
 EVENT_KEYS: dict[str, tuple[str, ...]] = {
@@ -72,6 +76,7 @@ DECISIONS = ("approved", "refused")
 LONGEST_REASON = 200
 #: A study's id in full: an abbreviated one would be an approval that never counts.
 _ID = re.compile("[^@]+@[0-9a-f]{40}")
+#: A line of the log.
 Event = dict[str, Any]
 #: What a line that an older version wrote does not say.
 UNTOLD: Event = dict.fromkeys(("who", "reason", "lead", "time", "asked", "request", "agreed"), "")
@@ -109,10 +114,7 @@ class Sent:
 
     @property
     def numbers(self) -> str:
-        """How many numbers it holds, for people; a conclusion is a text, which has none to count.
-
-        Its bytes are told beside.
-        """
+        """How many numbers it holds, for people; a conclusion is a text, with bytes to count."""
         return "—" if self.entry.message == Conclusion.name else str(self.entry.n_numbers)
 
 
@@ -130,6 +132,7 @@ class SiteLog:
         self._clock = clock
         self._path = folder / LOG
         self._events: list[Event] = []
+        self._kinds: dict[str, list[Event]] = {}  # the same by kind, and by key
         self._index: dict[tuple[str, ...], list[Event]] = {}
         self._end = 0  # bytes of the file that are in memory
         self._sound = -1  # the same, once the head was found to agree
@@ -144,25 +147,53 @@ class SiteLog:
         return list(self._events)
 
     def all(self, event: str, **key: str) -> list[Event]:
-        """The events of one kind with the key that `EVENT_KEYS` names, oldest first."""
+        """The events of one kind with the key that `EVENT_KEYS` names, oldest first.
+
+        Parameters
+        ----------
+        event : str
+        **key : str
+            Other fields do not count.
+        """
         self._refresh()
-        return list(self._index.get(_key(event, key), ()))
+        return list(self._index.get(_key({"event": event, **key}), ()))
 
     def lines(self, *events: str, **content: str) -> list[Event]:
-        """The events of some kinds that say `content`, oldest first."""
+        """The events of some kinds that say `content`, oldest first.
+
+        Parameters
+        ----------
+        *events : str
+            At least one.
+        **content : str
+        """
+        self._refresh()
+        one = len(events) == 1
         return [
             line
-            for line in self.events
+            for line in (self._kinds.get(events[0], []) if one else self._events)
             if line["event"] in events
             and all(line.get(name) == value for name, value in content.items())
         ]
 
     def find(self, event: str, **key: str) -> Event | None:
-        """The first event of one kind with this key."""
+        """The first event of one kind with this key.
+
+        Parameters
+        ----------
+        event, **key
+            As for `all`.
+        """
         return next(iter(self.all(event, **key)), None)
 
     def append(self, event: str, **content: Any) -> Event:
-        """Write an event; it is on the disk when this returns."""
+        """Write an event; it is on the disk when this returns.
+
+        Parameters
+        ----------
+        event : str
+        **content
+        """
         with locked(self._folder), self._mutex:
             self._refresh()
             return self._write(event, content)
@@ -190,12 +221,41 @@ class SiteLog:
         """Write an event unless one with its key is there; whether it was written.
 
         If several processes claim the same key, one of them gets True.
+
+        Parameters
+        ----------
+        event, **content
+            As for `claim`.
         """
         with locked(self._folder), self._mutex:
             if self.find(event, **content):
                 return False
             self._write(event, content)
             return True
+
+    @property
+    def time(self) -> str:
+        """The time, as it stands in a line."""
+        return stamp(self._clock())
+
+    def recent(self, event: str, days: int, **content: str) -> list[Event]:
+        """The events of one kind that say `content`, of the last `days`, oldest first.
+
+        A line that a clock put into the future counts too.
+
+        Parameters
+        ----------
+        event : str
+        days : int
+        **content
+        """
+        start = stamp(self._clock() - timedelta(days=days))
+        # A line that lacks a name is an error here: what is not counted would not be bounded.
+        return [
+            line
+            for line in self.lines(event)
+            if line["time"] > start and all(line[name] == value for name, value in content.items())
+        ]
 
     # The ledger: what left -------------------------------------------------------------------
 
@@ -235,32 +295,6 @@ class SiteLog:
             )
             for line in self.lines("sent")
         )  # fmt: skip
-
-    # What was told or answered of late -------------------------------------------------------
-
-    @property
-    def time(self) -> str:
-        """The time, as it stands in a line."""
-        return self._clock().isoformat(timespec="seconds")
-
-    def recent(self, event: str, days: int, **content: str) -> list[Event]:
-        """The events of one kind that say `content`, of the last `days`, oldest first.
-
-        A line that a clock put into the future counts too.
-
-        Parameters
-        ----------
-        event : str
-        days : int
-        **content
-        """
-        start = (self._clock() - timedelta(days=days)).isoformat(timespec="seconds")
-        # A line that lacks a name is an error here: what is not counted would not be bounded.
-        return [
-            line
-            for line in self.lines(event)
-            if line["time"] > start and all(line[name] == value for name, value in content.items())
-        ]
 
     # Approvals: what a person said -----------------------------------------------------------
 
@@ -316,7 +350,14 @@ class SiteLog:
             Hash of the last decision on this study that the person saw, empty if there was none.
             If another one is there meanwhile, nothing is written, and a `StudyError` names it.
         """
-        _check_decision(decision, who, reason)
+        if decision not in DECISIONS:
+            raise StudyError(unknown("decision", decision, DECISIONS))
+        for name, text in (("name", who), ("reason", reason)):  # they are told as they are
+            if len(text) > LONGEST_REASON or not text.isprintable():
+                raise StudyError(
+                    f"The {name} must have at most {LONGEST_REASON} characters, all printable, on "
+                    "one line. Make it shorter or simpler."
+                )
         with locked(self._folder), self._mutex:
             full = self._full_id(study)
             said = self.all("decided", id=full)
@@ -332,19 +373,11 @@ class SiteLog:
 
     def _full_id(self, study: str) -> str:
         """The id of a study that is named by it, or by a name that only one study here has."""
-        lines = self.lines("waiting", "decided")
-        known = list(dict.fromkeys(str(line["id"]) for line in lines))
-        named = [item for item in known if study in (item, item.rpartition("@")[0])]
-        if _ID.fullmatch(study) and not named:
-            named = [study]  # decided on beforehand
-        if not named:
-            raise StudyError(
-                unknown("study that waits here", study, known)
-                + " Before a study comes, name it by its full id: fedcsa study id STUDY"
-            )
-        if len(named) > 1:
-            raise StudyError(f"Several studies have this name; say which: {', '.join(named)}.")
-        return named[0]
+        if _ID.fullmatch(study):
+            return study  # perhaps decided on beforehand
+        known = dict.fromkeys(str(line["id"]) for line in self.lines("waiting", "decided"))
+        before = " Before a study comes, name it by its full id: fedcsa study id STUDY"
+        return one_study(study, list(known), before)
 
     def has_come(self, study: str) -> bool:
         """Whether a study of this id has come here: only then its values can have been seen."""
@@ -385,8 +418,8 @@ class SiteLog:
 
     def check_site(self, site: str) -> None:
         """Raise a `PolicyError` if another site wrote this log."""
-        writer = next((line["site"] for line in self.lines("sent")), site)
-        if writer != site:
+        self._refresh()
+        if any(line["site"] != site for line in self._kinds.get("sent", [])[:1]):
             raise PolicyError(
                 "other_site",
                 f"The state in {str(self._folder)!r} belongs to another site than {site!r}. "
@@ -418,7 +451,13 @@ class SiteLog:
         return self._events[-1]["hash"] if self._events else _START
 
     def _write(self, event: str, content: dict[str, Any]) -> Event:
-        """Append one line. A line that a crash cut off is removed first: nothing relied on it."""
+        """Append one line. A line that a crash cut off is removed first: nothing relied on it.
+
+        Parameters
+        ----------
+        event : str
+        content : dict
+        """
         if not self._events:
             self._write_head(self._folder / HEAD)  # from now on a missing head is a loss
         line = _line(self._last, json.dumps({"event": event, **content}).encode()) + b"\n"
@@ -427,7 +466,8 @@ class SiteLog:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        written = self._take(json.loads(line), len(line))
+        written = self._take(json.loads(line))
+        self._end += len(line)
         self._write_head(self._folder / HEAD)
         self._sound = self._end
         return written
@@ -451,7 +491,10 @@ class SiteLog:
             self._sound = self._end
 
     def _size(self) -> int:
-        return self._path.stat().st_size if self._path.exists() else 0
+        try:
+            return self._path.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
 
     def _read_on(self) -> None:
         with self._path.open("rb") as file:
@@ -464,13 +507,14 @@ class SiteLog:
                     f"Line {len(self._events) + 1} of {str(self._path)!r} does not follow from "
                     f"the line before it: it or an earlier line was changed. {_MEND}"
                 )
-            self._take(event, len(line) + 1)
+            self._take(event)
+            self._end += len(line) + 1
 
-    def _take(self, event: Event, n_bytes: int) -> Event:
+    def _take(self, event: Event) -> Event:
         """Put an event into memory."""
-        self._index.setdefault(_key(event["event"], event), []).append(event)
+        self._kinds.setdefault(event["event"], []).append(event)
+        self._index.setdefault(_key(event), []).append(event)
         self._events.append(event)
-        self._end += n_bytes
         return event
 
     def _holds(self, head: tuple[str, int] | None) -> bool:
@@ -481,6 +525,26 @@ class SiteLog:
         return known == (self._events[count - 1]["hash"] if count else _START)
 
 
+def one_study(named: str, known: Sequence[str], advice: str = "") -> str:
+    """The one study that is meant, or a `StudyError`.
+
+    Parameters
+    ----------
+    named : str
+        Its id or its name.
+    known : sequence of str
+        The ids of all studies that can be meant.
+    advice : str
+        What else to do if none is.
+    """
+    found = [item for item in known if named in (item, item.rpartition("@")[0])]
+    if not found:
+        raise StudyError(unknown("study that waits here", named, known) + advice)
+    if len(found) > 1:
+        raise StudyError(f"Several studies have this name; say which: {', '.join(found)}.")
+    return found[0]
+
+
 @functools.cache
 def open_log(folder: Path) -> SiteLog:
     """The one log of `folder` in this process, so that its chain is verified once."""
@@ -488,36 +552,40 @@ def open_log(folder: Path) -> SiteLog:
 
 
 def _line(previous: str, body: bytes) -> bytes:
-    """A line without its end: `body`, an object in JSON, with its hash as the first field."""
+    """A line without its end: the body, with its hash as the first field.
+
+    Parameters
+    ----------
+    previous : str
+        Hash of the line before it.
+    body : bytes
+        An object in JSON.
+    """
     own = hashlib.sha256(previous.encode() + body).hexdigest()
     return b'{"hash": "' + own.encode() + b'", ' + body[1:]
 
 
 def _opened(previous: str, line: bytes) -> Event | None:
-    """The event in `line`, or none if the line does not follow from `previous`."""
+    """The event in a line, or none if the line does not follow from the one before it.
+
+    Parameters
+    ----------
+    previous : str
+        Hash of the line before it.
+    line : bytes
+    """
     body = b"{" + line[_HASH_FIELD:]
     try:
         event: Event = json.loads(line)
-        _key(event["event"], event)
+        _key(event)
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
     return event if _line(previous, body) == line else None
 
 
-def _check_decision(decision: str, who: str, reason: str) -> None:
-    """Raise a `StudyError` unless a decision can be written down and told as it is."""
-    if decision not in DECISIONS:
-        raise StudyError(unknown("decision", decision, DECISIONS))
-    for name, text in (("name", who), ("reason", reason)):
-        if len(text) > LONGEST_REASON or not text.isprintable():
-            raise StudyError(
-                f"The {name} must have at most {LONGEST_REASON} characters, all printable, on one "
-                "line. Make it shorter or simpler."
-            )
-
-
-def _key(event: str, content: dict[str, Any]) -> tuple[str, ...]:
-    return (event, *(content[name] for name in EVENT_KEYS[event]))
+def _key(event: Event) -> tuple[str, ...]:
+    """By what an event is found again."""
+    return (event["event"], *(event[name] for name in EVENT_KEYS[event["event"]]))
 
 
 def _read_head(path: Path) -> tuple[str, int] | None:

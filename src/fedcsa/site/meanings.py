@@ -29,6 +29,7 @@ class Meaning(NamedTuple):
     computed_from: str
 
 
+#: Of moments that no other study needs.
 _COMPARED = "for the paper's formulas, if the study compares them"
 
 #: message -> what it tells, in one sentence

@@ -84,7 +84,14 @@ def draft_site(table: TablePlace | None, folder: Path, study: Study | None) -> S
 
 
 def _with_needs(text: str, study: Study) -> str:
-    """The rules with a line, commented out, that allows what the study needs and nothing else."""
+    """The rules with a line, commented out, that allows what the study needs and nothing else.
+
+    Parameters
+    ----------
+    text : str
+        Of a site file.
+    study : Study
+    """
     needs = {
         "features": [f.name for f in study.features if f.columns],
         "models": model_names(describe_model(study.model)),
@@ -96,6 +103,13 @@ def _with_needs(text: str, study: Study) -> str:
 
 
 def _entry(key: str, value: Any) -> str:
+    """One line of a site file.
+
+    Parameters
+    ----------
+    key : str
+    value : object
+    """
     return format_toml({"x": {key: value}}).strip().splitlines()[1]
 
 
@@ -104,6 +118,12 @@ def _own_names(study: Study, present: list[str]) -> tuple[dict[str, str], dict[s
 
     Sure is a feature's name that differs in case and signs alone. The outcome is never: with it,
     a target would become a source.
+
+    Parameters
+    ----------
+    study : Study
+    present : list of str
+        The table's columns.
     """
     outcome = study.outcome.name
     named = [*(feature.name for feature in study.features), outcome]
@@ -131,7 +151,15 @@ def _bare(name: str) -> str:
 
 
 def _unknown_levels(study: Study, table: pa.Table, own: dict[str, str]) -> Iterator[str]:
-    """A sentence for every column with levels that the study does not know."""
+    """A sentence for every column with levels that the study does not know.
+
+    Parameters
+    ----------
+    study : Study
+    table : pyarrow.Table
+    own : dict of str to str
+        The table's name of a column, by the study's.
+    """
     import pyarrow.compute as pc
 
     known = {f.name: set(f.levels) for f in study.features if f.levels and not f.other}

@@ -46,6 +46,7 @@ try:
 except ImportError:  # pragma: no cover - Windows, where only the time is limited, from outside
     resource = None  # type: ignore[assignment]
 
+#: Lengths of the task and of the message, before both.
 _LENGTHS = struct.Struct("<QQ")
 #: A message is there as it came, as its arrays, and once more while these are checked.
 _COPIES = 3
@@ -68,6 +69,7 @@ UNSAFE = {
     "opening_time": f"took more than {CPU_SECONDS} s of computing or {WALL_SECONDS:.0f} s to open",
     "opening_interrupted": "was being opened both times when this site was stopped before",
 }  # fmt: skip
+#: What to do about such a message.
 _DO = "It is not opened again in this study. Ask that site what it sent, or leave it out."
 
 
@@ -163,7 +165,15 @@ class Opener:
         return "opening_time" if late else "opening_crashed"
 
     def _answer(self, frame: bytes, seconds: float) -> str:
-        """What the child says to `frame`: the word of its answer, "late", or "dead"."""
+        """What the child says: the word of its answer, "late", or "dead".
+
+        Parameters
+        ----------
+        frame : bytes
+            What it gets.
+        seconds : float
+            Before it is ended.
+        """
         child, late = self._child, threading.Event()
         assert child is not None  # noqa: S101 - it was started
         assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018
@@ -236,7 +246,14 @@ def agreed_rows(n_features: int) -> Array:
 
 
 def open_wholly(payload: bytes, task: dict[str, Any]) -> None:
-    """Decode a message, open the models in it, and let them predict the agreed rows."""
+    """Decode a message, open the models in it, and let them predict the agreed rows.
+
+    Parameters
+    ----------
+    payload : bytes
+    task : dict
+        As the parent wrote it.
+    """
     message = decode(payload, task["max_bytes"])
     models: Sequence[tuple[Form, Arrays]] = ()
     if isinstance(message, ModelReport):
@@ -282,7 +299,14 @@ def _mapped() -> int:
 
 
 def _lower(which: int, most: int) -> None:
-    """Set the limit that this process may still change, at most to the one that it may not."""
+    """Set the limit that this process may still change, at most to the one that it may not.
+
+    Parameters
+    ----------
+    which : int
+        One of the system's limits.
+    most : int
+    """
     hard = resource.getrlimit(which)[1]
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
@@ -290,7 +314,13 @@ def _lower(which: int, most: int) -> None:
 
 
 def serve(taken: BinaryIO, told: BinaryIO) -> None:
-    """Open one message after the other until no more come."""
+    """Open one message after the other until no more come.
+
+    Parameters
+    ----------
+    taken, told : BinaryIO
+        Where tasks come from, and answers go to.
+    """
     mapped = _mapped()
     _tell(told, "ready")
     while header := taken.read(_LENGTHS.size):
@@ -309,6 +339,13 @@ def serve(taken: BinaryIO, told: BinaryIO) -> None:
 
 
 def _tell(told: BinaryIO, ended: str) -> None:
+    """Write one line of the answer.
+
+    Parameters
+    ----------
+    told : BinaryIO
+    ended : str
+    """
     told.write(json.dumps({"ended": ended}).encode() + b"\n")
     told.flush()
 

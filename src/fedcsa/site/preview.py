@@ -49,6 +49,7 @@ from fedcsa.target.estimate import Reported, examinations, score_design
 from fedcsa.target.judge_given import Given
 from fedcsa.target.target import Target
 
+#: Who gets what the target tells or asks all of them alike.
 EVERY_SOURCE = "every source"
 
 
@@ -73,7 +74,15 @@ class _Look:
     numbers: int = 0
 
     def add(self, message: Message, recipient: str, *, exact: bool) -> bool:
-        """Add a message, unless the site's file calls it too large."""
+        """Add a message, unless the site's file calls it too large.
+
+        Parameters
+        ----------
+        message : Message
+        recipient : str
+        exact : bool
+            Whether it is to the bit what would leave.
+        """
         try:
             self.site.check_size(encode(message))
         except PolicyError as error:
@@ -83,11 +92,23 @@ class _Look:
         return True
 
     def refuse(self, rule: str, why: str) -> None:
-        """Note a rule that would refuse."""
+        """Note a rule that would refuse.
+
+        Parameters
+        ----------
+        rule, why : str
+        """
         self.refusals.append(PolicyError(rule, why))
 
     def target(self, rows: Array | Table1, plan: Plan, told: Table1 | None = None) -> Target:
-        """A target with these rows, or a table told before, that lets everything out."""
+        """A target with these rows, or a table told before, that lets everything out.
+
+        Parameters
+        ----------
+        rows : array of shape (rows, features), or Table1
+        plan : Plan
+        told : Table1, optional
+        """
         own = self.site.policy
         policy = replace(
             Policy.open(), min_level_rows=own.min_level_rows, max_candidates=own.max_candidates
@@ -127,7 +148,7 @@ def preview(text: str, site: SiteFile) -> dict[str, Any]:
 
 def _most_asked(look: _Look) -> dict[str, int]:
     """The limits of a search: what was agreed, and no more candidates than this site answers."""
-    agreed, own = dict(look.agreed.study.plan().limits), look.site.policy.max_candidates
+    agreed, own = dict(look.agreed.plan.limits), look.site.policy.max_candidates
     if agreed and own is not None:
         agreed["candidates"] = min(agreed["candidates"], own)
     return agreed
@@ -141,7 +162,7 @@ def _as_target(look: _Look) -> None:
     cohort = Cohort(site, look.log, look.agreed)
     said = {x["event"]: x for x in look.log.events if x.get("study") == look.agreed.name}
     try:
-        role = look.target(cohort.rows, look.agreed.study.plan(), cohort.earlier[1])
+        role = look.target(cohort.rows, look.agreed.plan, cohort.earlier[1])
         if "announced" not in said:
             cohort.check(role.table)
     except PolicyError as error:
@@ -159,8 +180,17 @@ def _as_target(look: _Look) -> None:
 
 
 def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]) -> None:
-    """What the target asks after its brief: for models, unless one is given, and examinations."""
-    plan = look.agreed.study.plan()
+    """What the target asks after its brief: for models, unless one is given, and examinations.
+
+    Parameters
+    ----------
+    look : _Look
+    request : ModelRequest
+        Stands in for the one that is not chosen yet.
+    said : mapping of str to Event
+        What the log says of the study, by the kind of event.
+    """
+    plan = look.agreed.plan
     fits = plan.method != GIVEN
     for line in look.log.lines("searched", study=look.agreed.name):
         look.add(look.log.message(line["request"]), EVERY_SOURCE, exact=True)
@@ -186,7 +216,7 @@ def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]
 def _as_source(look: _Look) -> None:
     asked = {x["phase"]: x for x in look.log.lines("waiting", "accepted", id=look.agreed.id)}
     name = asked["risk"]["site"] if "risk" in asked else "this site"
-    source, plan = look.site.source(name, look.agreed.study), look.agreed.study.plan()
+    source, plan = look.site.source(name, look.agreed.study), look.agreed.plan
     came = {phase: look.log.message(line["request"]) for phase, line in asked.items()}
     brief = came.get("risk") or _stand_in(look)
     assert isinstance(brief, Brief)  # noqa: S101 - for the type checker
@@ -228,7 +258,19 @@ def _rounds_of(came: Mapping[str, Message]) -> list[MoreCandidates]:
 def _check_question(
     look: _Look, source: Source, line: dict[str, Any], came: Mapping[str, Message], place: str
 ) -> None:
-    """What the desk would say of a question that came, beside the policy."""
+    """What the desk would say of a question that came, beside the policy.
+
+    Parameters
+    ----------
+    look : _Look
+    source : Source
+    line : Event
+        The line of the log about the question.
+    came : mapping of str to Message
+        Every question that came, by its place.
+    place : str
+        Of this one: its phase, and in a search its round.
+    """
     message = came[place]
     budget = {key: line[key] for key in ("study", "target")}
     answered = look.log.find("answered", **budget, phase="risk")
@@ -250,6 +292,16 @@ def _check_question(
 
 
 def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> Message | None:
+    """What would be answered; none if it may not leave.
+
+    Parameters
+    ----------
+    look : _Look
+    source : Source
+    question : Message
+    exact : bool
+        Whether it is the target's own.
+    """
     answer = source.answer(question)
     look.certificate = source.certificate
     if isinstance(answer, Refusal):
@@ -265,7 +317,7 @@ def _answer(look: _Look, source: Source, question: Message, *, exact: bool) -> M
 def _stand_in(look: _Look) -> Brief:
     """A brief on this site's own rows, of the first batch if it does not hold its table."""
     study = look.agreed.study
-    plan = with_stand_ins(study.plan())
+    plan = with_stand_ins(look.agreed.plan)
     if not look.site.stream:
         return look.target(look.site.read_target(study), plan).brief([])
     batch = next(iter(look.site.batches(study)))[0]
@@ -291,7 +343,14 @@ def _request(brief: Brief) -> ModelRequest:
 
 
 def _mixture(request: ModelRequest, plan: Plan, models: Mapping[str, FittedModel]) -> Examination:
-    """A mixture of `models` in equal parts; of none, the recipient's own."""
+    """A mixture of `models` in equal parts; of none, the recipient's own.
+
+    Parameters
+    ----------
+    request : ModelRequest
+    plan : Plan
+    models : mapping of str to FittedModel
+    """
     models = models or {"": LinearModel(np.zeros(len(plan.features)), 0.0)}  # it is not shown
     weights = dict.fromkeys(models, 1.0 / len(models))
     outcome = np.full(max(len(plan.classes), 1), 1.0 / max(len(plan.classes), 1))
@@ -308,7 +367,13 @@ def _given_model(given: Given) -> dict[str, FittedModel]:
 
 
 def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:
-    """Linear models that are zero everywhere; of more classes there are none."""
+    """Linear models that are zero everywhere; of more classes there are none.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_others : int
+    """
     if len(plan.classes) > 2:
         return {}
     link = "logistic" if plan.classes else "identity"
@@ -320,6 +385,14 @@ def _zero_models(plan: Plan, n_others: int) -> dict[str, FittedModel]:
 
 
 def _described(message: Message, recipient: str, exact: bool) -> dict[str, Any]:
+    """A message that would leave, as plain values.
+
+    Parameters
+    ----------
+    message : Message
+    recipient : str
+    exact : bool
+    """
     values = {name: thaw(getattr(message, name)) for name in message.kinds}
     values |= {name: array.tolist() for name, array in message.buffers()}
     [entry] = entries_of(message, "", [recipient])

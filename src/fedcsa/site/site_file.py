@@ -28,6 +28,7 @@ from fedcsa.study.model_section import is_given, model_of_section
 from fedcsa.study.study_file import build_policy
 from fedcsa.study.toml import Section, parse_toml, read_text
 
+#: Whose table it is, in errors about its columns.
 _WHERE = "this site"
 
 
@@ -142,7 +143,7 @@ class SiteFile:
         """The table of this site, file or query."""
         keys = ("database", "query") if self.database else ("table", "sheet")
         place = {key: getattr(self, key) for key in keys if getattr(self, key)}
-        return open_table(place, folder=self.folder, whose="this site")
+        return open_table(place, folder=self.folder, whose=_WHERE)
 
     def read_target(self, study: Study) -> Array | Table1:
         """What this site has as a target: rows without outcomes, or a Table 1."""
@@ -239,7 +240,15 @@ class SiteFile:
 
 
 def _check_place(top: Section, values: Mapping[str, Any]) -> None:
-    """Say what is wrong with where a site's rows are."""
+    """Say what is wrong with where a site's rows are.
+
+    Parameters
+    ----------
+    top : Section
+        Which gathers the problems.
+    values : mapping
+        Of the file, as far as they are sound.
+    """
     if sum(key in values for key in ("table", "table1", "database")) != 1:
         top.say(
             "Give one of 'table', 'database' with its 'query' and, as a target without rows, "
@@ -251,6 +260,7 @@ def _check_place(top: Section, values: Mapping[str, Any]) -> None:
         top.say(problem)
 
 
+#: What ``fedcsa site init`` writes: every setting, those that have a default commented out.
 SITE_TEMPLATE = """\
 # A site's own file. Nothing in a study can override it.
 table = "patients.csv"            # .csv, .tsv, .parquet, .xlsx

@@ -45,6 +45,7 @@ _PHASES: dict[str, tuple[type[Message], str, str]] = {
     "examine": (Examination, "one_examination", "phase 3 of 3"),
     "again": (Examination, "one_examination", "phase 3 of 3, once more"),
 }
+#: What is said to a second question where one is answered.
 _ONE_QUESTION = "This site answers one question per phase, round and study."
 #: The rule of a steward's refusal.
 _APPROVAL = "approval"
@@ -143,7 +144,14 @@ class SourceDesk(Desk):
         return self.send(reply(question), message, question.key)
 
     def _check(self, question: Envelope, closed: bytes) -> None:
-        """Raise unless this is a fresh question of the target in this study; it counts once."""
+        """Raise unless this is a fresh question of the target in this study; it counts once.
+
+        Parameters
+        ----------
+        question : Envelope
+        closed : bytes
+            What goes with it.
+        """
         log = self._log
         log.check_site(self.name)
         check_question(question, closed, study=self.agreed.id, me=self.name, target=self._target)
@@ -153,9 +161,17 @@ class SourceDesk(Desk):
             raise BindingError("replayed", "A question must be new; this one came before.")
 
     def _reply(self, question: Envelope, payload: bytes) -> Message:
-        log, phase = self._log, question.phase
+        """The answer to a question, computed now or before; an error where there is none.
+
+        Parameters
+        ----------
+        question : Envelope
+        payload : bytes
+            The question, opened.
+        """
+        log, phase, request = self._log, question.phase, digest(payload)
         self.site.check_size(payload)
-        if self._waits(digest(payload)):  # it was opened when it came first
+        if self._waits(request):  # it was opened when it came first
             raise self._undecided()
         message = self.open_message(question, payload)
         second = isinstance(message, Examination) and message.again
@@ -166,7 +182,7 @@ class SourceDesk(Desk):
         # Under which it is logged: its phase, and in a search its round.
         place = f"{phase} {message.round}" if isinstance(message, MoreCandidates) else phase
         accepted = log.find("accepted", **self._budget(place))
-        if accepted and accepted["request"] != digest(payload):
+        if accepted and accepted["request"] != request:
             raise PolicyError(one_of_phase(phase), _ONE_QUESTION)
         answered = log.find("answered", **self._budget(place))
         if answered:
@@ -179,7 +195,17 @@ class SourceDesk(Desk):
         return log.message(answered["reply"])
 
     def _compute(self, message: Message, payload: bytes, place: str) -> dict[str, Any]:
-        """The event of the log about the answer, which is kept there."""
+        """The event of the log about the answer, which is kept there.
+
+        Parameters
+        ----------
+        message : Message
+            The question.
+        payload : bytes
+            Its bytes.
+        place : str
+            Under which it is logged.
+        """
         rounds = [asked for asked, _ in self._rounds()]
         self.agreed.check(message, self._asked("risk"), rounds)
         before = None if place == "risk" else self._log.find("answered", **self._budget("risk"))
@@ -197,10 +223,11 @@ class SourceDesk(Desk):
         if before is not None:
             self._recall(before)
         answer = self._source.answer(message)
-        self.site.check_size(encode(answer))
+        written = encode(answer)
+        self.site.check_size(written)
         if isinstance(answer, Refusal):
             raise self._source.refusal or PolicyError(answer.rule, "This site refuses.")
-        kept = {"reply": self._log.keep(encode(answer)), "rows": self._source.fingerprint}
+        kept = {"reply": self._log.keep(written), "rows": self._source.fingerprint}
         if isinstance(answer, ModelReport) and self._source.certificate is not None:
             found = self._source.certificate.to_plain()
             self._log.claim("certified", sha256=kept["reply"], certificate=found)
@@ -277,6 +304,12 @@ class SourceDesk(Desk):
         """Raise a `PolicyError` unless a person here approved the study; nobody is waited for.
 
         What a steward looks at is what is answered then, and not what came in the meantime.
+
+        Parameters
+        ----------
+        place : str
+        request : str
+            Digest of the question.
         """
         known = self._log.find("waiting", **self._budget(place), id=self.agreed.id)
         self._claim("waiting", place, request, lead=self.start.sender)

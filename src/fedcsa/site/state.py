@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -15,6 +16,15 @@ from fedcsa.messages.policy import utc_now
 
 #: Seconds between two looks at a lock that another holds; it is held for milliseconds.
 _LOOK = 0.01
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as it stands in files, to the second.
+
+    >>> stamp(datetime(2026, 11, 17, 9, 0, 0, 12))
+    '2026-11-17T09:00:00'
+    """
+    return moment.isoformat(timespec="seconds")
 
 
 def make_folder(folder: Path) -> None:
@@ -52,7 +62,13 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, also after a crash."""
+    """Write a file that is there whole or not at all, also after a crash.
+
+    Parameters
+    ----------
+    path : Path
+    content : bytes
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         file.write(content)
@@ -74,9 +90,15 @@ class Status:
         self._folder = folder
 
     def say(self, text: str, study: str = "") -> None:
-        """Write a line; `study` is an id, or empty if the line is about the site itself."""
-        time = utc_now().isoformat(timespec="seconds")
-        line = json.dumps({"study": study, "text": text, "time": time})
+        """Write a line.
+
+        Parameters
+        ----------
+        text : str
+        study : str
+            An id; empty if the line is about the site itself.
+        """
+        line = json.dumps({"study": study, "text": text, "time": stamp(utc_now())})
         with locked(self._folder), (self._folder / "status.jsonl").open("ab") as file:
             file.write(line.encode() + b"\n")
 

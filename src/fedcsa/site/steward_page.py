@@ -30,7 +30,7 @@ from fedcsa.site.account import (
     without_repeats,
 )
 from fedcsa.site.agreed import AgreedStudy
-from fedcsa.site.log import LONGEST_REASON, UNTOLD, Event, Sent, SiteLog
+from fedcsa.site.log import LONGEST_REASON, UNTOLD, Event, Sent, SiteLog, open_log
 from fedcsa.site.meanings import IN_SHORT, meaning_of
 from fedcsa.site.opening import start_child
 from fedcsa.site.site_file import SiteFile
@@ -41,7 +41,9 @@ from fedcsa.words import counted, listed, printable
 _MOST_LINES, _MOST_SENT, _MOST_DECIDED = 8, 5, 10
 #: Characters of a field's values: a steward reads some of them, and nobody reads a million.
 _MOST_VALUES = 4000
+#: How a line of the status begins that tells of the connection.
 _CONNECTED, _CONNECTING = "connected", "connecting to"
+#: Why nothing was decided.
 _CHANGED = (
     "What waits here, the site's file or the table has changed since you looked. Nothing was "
     "decided. Below is what would leave now."
@@ -114,7 +116,6 @@ class StewardPage:
         self._is_running = is_running
         self._who = who
         self._previews = Previews(site_file)
-        self._log: tuple[Path, SiteLog] | None = None
 
     @property
     def views(self) -> PageViews:
@@ -156,7 +157,15 @@ class StewardPage:
         return self._show_study(self._study(visit.query.get("id", "")))
 
     def _show_study(self, study: _Study, notice: str = "", form: Visit | None = None) -> Shown:
-        """The page of a study; 409 if there is a notice why nothing was decided."""
+        """The page of a study; 409 if there is a notice why nothing was decided.
+
+        Parameters
+        ----------
+        study : _Study
+        notice : str
+        form : Visit, optional
+            In which somebody decided.
+        """
         _, log = self._open()
         found = self._previews.look(study.key, study.text) if study.is_open else None
         name = study.id.rpartition("@")[0]
@@ -201,7 +210,15 @@ class StewardPage:
         return Moved(f"/study?{urlencode({'id': study.id})}")
 
     def _why_not(self, study: _Study, decision: str, shown: str) -> str:
-        """Why an approval does not count: what was shown is not what is there, or was not there."""
+        """Why an approval does not count: what was shown is not what is there, or was not there.
+
+        Parameters
+        ----------
+        study : _Study
+        decision : str
+        shown : str
+            Key of what the person saw.
+        """
         if shown != study.key:
             return _CHANGED
         if decision != "approved":
@@ -254,11 +271,19 @@ class StewardPage:
     def _open(self) -> tuple[SiteFile, SiteLog]:
         """The site's file, and its log, whose chain is verified as far as it is new."""
         site = SiteFile.load(self._path)
-        if self._log is None or self._log[0] != site.state_folder:
-            self._log = site.state_folder, SiteLog(site.state_folder)
-        return site, self._log[1]
+        return site, open_log(site.state_folder)
 
     def _shown(self, page: str, facts: dict[str, Any], status: int = 200) -> Shown:
+        """A page of this site.
+
+        Parameters
+        ----------
+        page : str
+            Name of its template.
+        facts : dict
+        status : int
+            Of HTTP.
+        """
         return Shown(f"fedcsa.site:{page}.html.jinja", {**facts, "site": self._name}, status)
 
 
@@ -266,7 +291,14 @@ class StewardPage:
 
 
 def _state(lines: Sequence[dict[str, str]], running: bool) -> dict[str, str]:
-    """Whether the site runs and is connected: a tone for the style sheet, and a sentence."""
+    """Whether the site runs and is connected: a tone for the style sheet, and a sentence.
+
+    Parameters
+    ----------
+    lines : sequence of dict
+        Of the status.
+    running : bool
+    """
     own = [line for line in lines if not line["study"]]
     last = own[-1] if own else {"text": "", "time": ""}
     if not running:
@@ -285,7 +317,7 @@ def _about(text: str) -> list[tuple[str, str]]:
     if not text:
         return []
     agreed = AgreedStudy(text)
-    study, plan = agreed.study, agreed.study.plan()
+    study, plan = agreed.study, agreed.plan
     features = [f"{feature.name} ({feature.kind})" for feature in study.features]
     model = study.model.get("title") or study.model.get("class") or study.model.get("name", "")
     settings = counted(len(plan.candidates), "setting") if plan.candidates else "given, not fitted"
@@ -353,6 +385,15 @@ def _preview_table(message: dict[str, Any]) -> Table:
 
 
 def _fields_table(message: str, sha256: str, rows: Sequence[tuple[str, ...]]) -> Table:
+    """The fields of one message.
+
+    Parameters
+    ----------
+    message : str
+        Its kind.
+    sha256 : str
+    rows : sequence of tuple of str
+    """
     caption = f"Fields of the {message} {sha256[:8]}"
     headings = ("field", "numbers", "what it is", "computed from")
     return Table(caption, headings, rows, (0, 2, 3), (2, 3))
@@ -370,6 +411,14 @@ def _cut(text: str) -> str:
 
 
 def _sent_table(sent: Sequence[tuple[Sent, str]], caption: str) -> Table:
+    """Messages that left, one line each.
+
+    Parameters
+    ----------
+    sent : sequence of (Sent, str)
+        As `without_repeats` gives them.
+    caption : str
+    """
     rows = [
         (
             what, line.entry.recipient, line.numbers,
@@ -435,6 +484,13 @@ class Previews:
             self._child = self._out = None
 
     def _start(self, key: str, text: str) -> None:
+        """Let a child compute a preview.
+
+        Parameters
+        ----------
+        key, text : str
+            As for `look`.
+        """
         self._key, self._out = key, tempfile.TemporaryFile()  # noqa: SIM115 - closed when read
         threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         with tempfile.TemporaryFile() as study:

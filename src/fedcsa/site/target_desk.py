@@ -40,7 +40,8 @@ from fedcsa.target.target import Target
 
 #: The outcome of a study that has a result.
 DONE = "done"
-#: What is said of a second one of what is told or asked once.
+#: What is said of a second one of what is told or asked once: of a brief, of a choice, and of a
+#: mixture, by its event.
 _ONE_BRIEF = (
     "This site announces one brief per study; its rows or the study have changed since. "
     "Give the study another name."
@@ -203,7 +204,16 @@ class TargetDesk(Desk):
     def _claim_mixture(
         self, step: str, came: Mapping[str, Mapping[str, Message]], asked: Mapping[str, Message]
     ) -> None:
-        """Write down what led to a mixture, and the questions about it."""
+        """Write down what led to a mixture, and the questions about it.
+
+        Parameters
+        ----------
+        step : {"mixed", "mixed again"}
+        came : mapping of str to mapping of str to Message
+            The answers that led to it, by source, under the name that the line gives them.
+        asked : mapping of str to Message
+            The questions, by source.
+        """
         told = {key: self._kept_of(answers) for key, answers in came.items()}
         told["examinations"] = self._kept(asked)
         why, fates = _ONE_MIXTURE[step], self._inbox.fates_now
@@ -238,7 +248,7 @@ class TargetDesk(Desk):
     @cached_property
     def _role(self) -> Target:
         return Target(
-            self._cohort.rows, self.agreed.study.plan(), told=self._cohort.earlier[1],
+            self._cohort.rows, self.agreed.plan, told=self._cohort.earlier[1],
             policy=self.site.policy, given=self.site.given(self.agreed.study),
             min_sources=self._min_sources, refuse=self._inbox.reject, earlier=self._earlier(),
         )  # fmt: skip
@@ -309,7 +319,14 @@ class TargetDesk(Desk):
         return {name: self._log.keep(encode(message)) for name, message in messages.items()}
 
     def _keep(self, result: Adaptation, outcome: str) -> Conclusion:
-        """Keep a result and its report here; what the lead is told of it."""
+        """Keep a result and its report here; what the lead is told of it.
+
+        Parameters
+        ----------
+        result : Adaptation
+        outcome : str
+            ``"done"``, or the rule that ended the study.
+        """
         from fedcsa.answer.page import write_report  # at the end: sites wait for the start
         from fedcsa.answer.store import save_result
 
@@ -362,7 +379,16 @@ class TargetDesk(Desk):
         messages: Mapping[str, Message],
         known: Mapping[str, Message] = MappingProxyType({}),
     ) -> Letter:
-        """A letter with one question for every source that told its key."""
+        """A letter with one question for every source that told its key.
+
+        Parameters
+        ----------
+        phase : str
+        messages : mapping of str to Message
+            Questions by source.
+        known : mapping of str to Message
+            Answers of an earlier submission, by source.
+        """
         questions = {}
         for name, message in messages.items():
             payload = encode(message)

@@ -42,12 +42,14 @@ from fedcsa.site.site_file import SiteFile
 from fedcsa.source.source import Source
 from fedcsa.study import Study
 
+#: One number a row.
 Hashes = NDArray[np.uint64]
 #: 64 bits a row: among a billion rows, two that differ are taken for one with a chance of 3 %,
 #: and then the difference is one row off.
 _HASH_BYTES = 8
 #: As long as the state of the hash allows to use.
 _SALT_BYTES = 32
+#: What to do about a cohort that has changed a little.
 _FREEZE = (
     "Let the site's file name the cohort's table as it was then, or wait until more rows have "
     "changed."
@@ -84,7 +86,7 @@ class Cohort:
 
     @property
     def _tells_table(self) -> bool:
-        return self._agreed.study.plan().exchange == "table"
+        return self._agreed.plan.exchange == "table"
 
     @cached_property
     def earlier(self) -> tuple[str, Table1 | None]:
@@ -95,6 +97,10 @@ class Cohort:
         PolicyError
             If rows have changed, but too few for a table of other columns.
         """
+        return self._find_earlier()
+
+    def _find_earlier(self) -> tuple[str, Table1 | None]:
+        """See `earlier`; as the log is now."""
         near = sorted(self._near(), key=lambda item: item[1])
         for line, _ in near:
             if self._has_columns(line):
@@ -114,7 +120,7 @@ class Cohort:
 
         Otherwise the study that told the same numbers first, or an empty text.
         """
-        study, table = Cohort(self._site, self._log, self._agreed).earlier
+        study, table = self._find_earlier()
         if table is not None:
             if table != told:
                 raise PolicyError(
@@ -201,6 +207,13 @@ class Cohort:
 def row_hashes(rows: Array, salt: bytes) -> Hashes:
     """Sorted hashes of rows: equal rows have equal ones, and the order of rows does not matter.
 
+    Parameters
+    ----------
+    rows : array of shape (rows, features)
+    salt : bytes
+
+    Examples
+    --------
     >>> one, other = np.array([[1.0, 0.0], [2.0, 5.0]]), np.array([[2.0, 5.0], [1.0, -0.0]])
     >>> n_changed(row_hashes(one, b"salt"), row_hashes(other, b"salt"))
     0
@@ -213,6 +226,13 @@ def row_hashes(rows: Array, salt: bytes) -> Hashes:
 def n_changed(then: Hashes, now: Hashes) -> int:
     """How many rows came or went, whichever are more; a row that was corrected did both, once.
 
+    Parameters
+    ----------
+    then, now : array of shape (rows,)
+        Hashes as `row_hashes` makes them.
+
+    Examples
+    --------
     >>> n_changed(np.array([1, 1, 2], np.uint64), np.array([1, 2, 2, 7], np.uint64))
     2
     """
@@ -271,7 +291,15 @@ def check_together(
 def _weights_before(
     log: SiteLog, site: SiteFile, source: Source, brief: Brief, target: str
 ) -> Iterator[Array]:
-    """Weights of the rows of now for every other table of `target` that was answered."""
+    """Weights of the rows of now for every other table of `target` that was answered.
+
+    Parameters
+    ----------
+    log, site, source, target
+        As for `check_together`.
+    brief : Brief
+        That is asked now.
+    """
     seen = [brief.table]
     asked = {"target": target, "phase": "risk"}
     for line in log.lines("accepted", **asked):
