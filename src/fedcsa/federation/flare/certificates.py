@@ -50,16 +50,21 @@ _ROOT_DAYS = 3650
 #: Bits of the RSA keys of a participant, for a year or so, and of the authority, for ten. NIST
 #: allows 2048 until 2030. The engine takes RSA keys only.
 _BITS, _ROOT_BITS = 2048, 3072
+#: In every certificate: the engine asks for one, and the federation has no other.
 ORGANISATION = "fedcsa"
+#: Name of the deny-list, beside the kits and in every kit.
 DENIED = "denied.json"
 #: Role in the federation file -> role that the engine reads in a certificate.
 ENGINE_ROLES = {"lead": "lead", "viewer": "member"}
+#: Ends the name of a key that a password locks.
 _LOCKED = ".locked"
 #: Of scrypt, as OWASP advises: a guess costs 128 MB and a third of a second.
 _COST, _BLOCKS, _LANES = 2**17, 8, 1
+#: Bytes of a salt: no two of 128 random bits are alike.
 _SALT = 16
 #: Characters of a password: ten random ones of 64 are 60 bits.
 _SHORTEST = 10
+#: Where an unlocked key lies while a participant runs; no disk ever holds it.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - in memory, and the file is its owner's only
 
 
@@ -115,7 +120,15 @@ class Authority:
         return key, certificate
 
     def deny(self, name: str, path: Path) -> None:
-        """Put every certificate made so far for `name` on the list at `path`."""
+        """Put every certificate made so far for a participant on the list.
+
+        Parameters
+        ----------
+        name : str
+            Of the participant.
+        path : Path
+            Of the list.
+        """
         if name not in self._issued:
             raise StudyError(unknown("participant with a certificate", name, self._issued))
         denied = read_denied(path, self.root) if path.exists() else {}
@@ -154,7 +167,14 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def read_denied(path: Path, root: x509.Certificate) -> dict[str, list[str]]:
-    """The deny-list in a file, or a `BindingError` unless this federation's authority signed it."""
+    """The deny-list in a file, or a `BindingError` unless this federation's authority signed it.
+
+    Parameters
+    ----------
+    path : Path
+    root : x509.Certificate
+        The authority's.
+    """
     try:
         content, signature, *_ = path.read_bytes().split(b"\n")
         key = root.public_key()
@@ -171,7 +191,14 @@ def read_denied(path: Path, root: x509.Certificate) -> dict[str, list[str]]:
 
 
 def denied_in(kit: Path, root: x509.Certificate) -> set[str]:
-    """The certificates that no longer count at the site with this kit; a kit may have no list."""
+    """The certificates that no longer count at the site with this kit; a kit may have no list.
+
+    Parameters
+    ----------
+    kit : Path
+    root : x509.Certificate
+        The authority's.
+    """
     path = kit / DENIED
     if not path.exists():
         return set()
@@ -179,7 +206,13 @@ def denied_in(kit: Path, root: x509.Certificate) -> set[str]:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
+    """Write a file that only its owner can read, from its first byte on.
+
+    Parameters
+    ----------
+    path : Path
+    content : bytes
+    """
     path.unlink(missing_ok=True)
     path.touch(mode=0o600, exist_ok=False)
     path.write_bytes(content)
@@ -192,6 +225,16 @@ def _builder(
     issuer_key: rsa.RSAPrivateKey,
     days: int,
 ) -> x509.CertificateBuilder:
+    """A certificate that is not signed yet.
+
+    Parameters
+    ----------
+    subject, issuer : x509.Name
+    key, issuer_key : RSAPrivateKey
+        Of both.
+    days : int
+        That it lasts.
+    """
     now = datetime.now(UTC) - timedelta(minutes=5)  # clocks of sites differ a little
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     return (
@@ -205,7 +248,13 @@ def _builder(
 
 
 def _subject(name: str, role: str) -> x509.Name:
-    """As the engine reads it: the role of a person stands in it."""
+    """As the engine reads it: the role of a person stands in it.
+
+    Parameters
+    ----------
+    name, role : str
+        Of the participant.
+    """
     attributes = [(NameOID.COMMON_NAME, name), (NameOID.ORGANIZATION_NAME, ORGANISATION)]
     if role in ENGINE_ROLES:
         attributes.append((NameOID.UNSTRUCTURED_NAME, ENGINE_ROLES[role]))
@@ -223,12 +272,25 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def key_path(kit: Path, role: str) -> Path:
-    """Where the engine looks for a kit's private key."""
+    """Where the engine looks for a kit's private key.
+
+    Parameters
+    ----------
+    kit : Path
+    role : str
+        Of its participant.
+    """
     return kit / "startup" / ("server.key" if role == "server" else "client.key")
 
 
 def locked_path(kit: Path, role: str) -> Path:
-    """Where a kit's private key lies if a password locks it."""
+    """Where a kit's private key lies if a password locks it.
+
+    Parameters
+    ----------
+    kit, role
+        As for `key_path`.
+    """
     path = key_path(kit, role)
     return path.with_name(path.name + _LOCKED)
 
@@ -240,7 +302,15 @@ def check_password(password: str) -> None:
 
 
 def write_key(kit: Path, role: str, key: RSAPrivateKey, password: str) -> None:
-    """Write a kit's private key; an empty password leaves it unlocked."""
+    """Write a kit's private key; an empty password leaves it unlocked.
+
+    Parameters
+    ----------
+    kit : Path
+    role : str
+    key : RSAPrivateKey
+    password : str
+    """
     if not password:
         write_secret(key_path(kit, role), _pem(key))
         return
@@ -286,7 +356,13 @@ def unlocked(kit: Path, role: str, password: Callable[[], str]) -> Iterator[None
 
 
 def _stretched(password: str, salt: bytes) -> bytes:
-    """A password of 64 letters that costs time and memory to make from a guess."""
+    """A password of 64 letters that costs time and memory to make from a guess.
+
+    Parameters
+    ----------
+    password : str
+    salt : bytes
+    """
     stretch = Scrypt(salt=salt, length=32, n=_COST, r=_BLOCKS, p=_LANES)
     return stretch.derive(password.encode()).hex().encode()
 

@@ -64,10 +64,22 @@ class StudyController(Controller):  # type: ignore[misc]
         result: Shareable,
         fl_ctx: FLContext,
     ) -> None:
-        """Too late: the step is over."""
+        """Too late: the step is over.
+
+        Parameters
+        ----------
+        client, task_name, client_task_id, result, fl_ctx
+            As the engine gives them.
+        """
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        """Run the study and write down where it ended."""
+        """Run the study and write down where it ended.
+
+        Parameters
+        ----------
+        abort_signal : Signal
+        fl_ctx : FLContext
+        """
         try:
             self.study.run(partial(self._deliver, abort_signal, fl_ctx))
         except Exception as error:  # the engine would log the text of a foreign one
@@ -85,6 +97,15 @@ class StudyController(Controller):  # type: ignore[misc]
                 return
 
     def _tell(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:  # noqa: ARG002
+        """Where the study is, for the submitting side.
+
+        Parameters
+        ----------
+        topic, fl_ctx
+            As the engine gives them.
+        data : dict or None
+            Says when the end was fetched: then the job may go.
+        """
         if data and data.get("fetched"):
             self._fetched.set()
         return self.study.to_plain()
@@ -97,7 +118,15 @@ class StudyController(Controller):  # type: ignore[misc]
         letters: Mapping[str, Content],
         arrived: Arrived,
     ) -> dict[str, Content]:
-        """Send every letter as a task of its own, and wait until the deadline at most."""
+        """Send every letter as a task of its own, and wait until the deadline at most.
+
+        Parameters
+        ----------
+        abort : Signal
+        fl_ctx : FLContext
+        step, letters, arrived
+            As for `fedcsa.federation.coordinator.Deliver`.
+        """
         came: dict[str, Content] = {}
         replied: set[str] = set()
         news = threading.Condition()

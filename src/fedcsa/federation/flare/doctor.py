@@ -23,13 +23,22 @@ from fedcsa.site.state import Status
 
 #: What was looked at, whether it is well, and what to say.
 Check = tuple[str, bool, str]
+#: File of a kit with the number of the engine's process.
 PID = "fedcsa.pid"
 #: Days before its end from which on a certificate is called bad: a new one takes a while.
 _SOON = 30
 
 
 def check_kit(folder: Path, data: Path | None = None) -> list[Check]:
-    """Every check of a kit, and of a site's file if there is one."""
+    """Every check of a kit, and of a site's file if there is one.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the kit.
+    data : Path, optional
+        The site's file; by default the one that the kit was last started with.
+    """
     try:
         kit = Kit.load(folder)
     except StudyError as error:
@@ -60,6 +69,13 @@ def _versions(kit: Kit) -> Iterator[Check]:
 
 
 def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
+    """Whether certificates, key and deny-list are there and count.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Kit
+    """
     name = "server.crt" if kit.role == "server" else "client.crt"
     found = {}
     for file in (name, "rootCA.pem"):
@@ -82,6 +98,13 @@ def _certificates(folder: Path, kit: Kit) -> Iterator[Check]:
 
 
 def _key(folder: Path, kit: Kit) -> Check:
+    """Whether the key is its owner's alone.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Kit
+    """
     locked, key = locked_path(folder, kit.role), key_path(folder, kit.role)
     path = locked if locked.exists() else key
     if not path.is_file() or path.stat().st_mode & 0o077:
@@ -91,6 +114,14 @@ def _key(folder: Path, kit: Kit) -> Check:
 
 
 def _deny_list(folder: Path, own: x509.Certificate, root: x509.Certificate) -> Check:
+    """Whether the list is the authority's, and this kit not on it.
+
+    Parameters
+    ----------
+    folder : Path
+    own, root : x509.Certificate
+        Of the kit and of the authority.
+    """
     try:
         denied = denied_in(folder, root)
     except BindingError as error:
@@ -101,6 +132,13 @@ def _deny_list(folder: Path, own: x509.Certificate, root: x509.Certificate) -> C
 
 
 def _way(folder: Path, kit: Kit) -> Iterator[Check]:
+    """Whether the server can be reached, and is this federation's.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Kit
+    """
     where = f"{kit.host}:{kit.port}"
     try:
         socket.getaddrinfo(kit.host, kit.port)
@@ -131,6 +169,15 @@ def engine_runs(kit: Path) -> bool:
 
 
 def _site(folder: Path, kit: Kit, path: Path | None) -> Iterator[Check]:
+    """Whether the site's file, table and log are sound; what waits, and what came last.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Kit
+    path : Path or None
+        Of the site's file.
+    """
     try:
         path = path or read_settings(folder / "local")
     except StudyError:  # it was never started

@@ -21,6 +21,7 @@ from fedcsa.federation.flare.seal import KitSeal
 from fedcsa.federation.flare.settings import seal_of, site_of, startup_of
 from fedcsa.messages.codec import decode, digest, encode
 from fedcsa.messages.envelope import GREET, Envelope
+from fedcsa.messages.fields import Message
 from fedcsa.messages.messages import (
     BacktestReport,
     Brief,
@@ -34,6 +35,7 @@ from fedcsa.site.log import open_log
 from fedcsa.site.site_file import SiteFile
 from fedcsa.source.certificate import Certificate
 
+#: Rules that are asked for in two places.
 _OWN_ENVELOPE = "an envelope must be this site's, of this message"
 _ONE_EACH = "a letter must hold one message for every envelope"
 
@@ -42,7 +44,15 @@ class EgressFilter(Filter):  # type: ignore[misc]
     """Lets through one letter with one message that the policy allows and the ledger holds."""
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
-        """The same letter, or a `ContentBlockedException` without a value in it."""
+        """The same letter, or a `ContentBlockedException` without a value in it.
+
+        Parameters
+        ----------
+        shareable : Shareable
+            What is about to leave.
+        fl_ctx : FLContext
+            Of the job.
+        """
         if shareable.get_return_code() != ReturnCode.OK:
             return make_reply(shareable.get_return_code())
         try:
@@ -60,13 +70,30 @@ class EgressFilter(Filter):  # type: ignore[misc]
 
 
 def _need(holds: bool, rule: str) -> None:
-    """Keep what is about to leave here unless a rule holds."""
+    """Keep what is about to leave here unless a rule holds.
+
+    Parameters
+    ----------
+    holds : bool
+    rule : str
+        In words; it tells no value.
+    """
     if not holds:
         raise ContentBlockedException(rule)
 
 
 def check_letter(letter: dict[str, Any], site: SiteFile, name: str, seal: KitSeal) -> None:
-    """Raise unless every part of `letter` may leave the site called `name`."""
+    """Raise unless every part of a letter may leave the site.
+
+    Parameters
+    ----------
+    letter : dict
+    site : SiteFile
+    name : str
+        Of the site.
+    seal : KitSeal
+        That closed what is in it.
+    """
     if set(letter) == {"envelope"}:  # nothing goes with it, and it tells this site's key
         greeting = Envelope.from_bytes(letter["envelope"])
         told = (greeting.sender, greeting.phase, greeting.digest)
@@ -92,24 +119,42 @@ def check_letter(letter: dict[str, Any], site: SiteFile, name: str, seal: KitSea
 def _check_closed(
     envelope: Envelope, closed: bytes, site: SiteFile, name: str, seal: KitSeal
 ) -> None:
-    """Raise unless what is closed is in the ledger, for this recipient, and may leave."""
-    message, bound = seal.take_closed(closed)
+    """Raise unless what is closed is in the ledger, for this recipient, and may leave.
+
+    Parameters
+    ----------
+    envelope : Envelope
+    closed : bytes
+        What goes with it.
+    site, name, seal
+        As for `check_letter`.
+    """
+    payload, bound = seal.take_closed(closed)
     own = (envelope.sender, envelope.digest) == (name, digest(closed))
     _need(own and bound == envelope.bound(), _OWN_ENVELOPE)
-    _check_message(message, site)
-    log, sha256 = open_log(site.state_folder), digest(message)
+    message = decode(payload)
+    _check_message(message, payload, site)
+    log, sha256 = open_log(site.state_folder), digest(payload)
     recipients = {line["recipient"] for line in log.all("sent", sha256=sha256)}
     _need(envelope.recipient in recipients, "a message must be in the ledger before it leaves")
-    if isinstance(decode(message), ModelReport) and site.policy.looks_at_models:
+    if isinstance(message, ModelReport) and site.policy.looks_at_models:
         line = log.find("certified", sha256=sha256)
         if line is None:
             raise ContentBlockedException("attacks must be tried on a model before it leaves")
         Certificate.from_plain(line["certificate"]).check(site.policy)
 
 
-def _check_message(payload: bytes, site: SiteFile) -> None:
-    """Raise unless a message is one of ours, as the site's file lets it out."""
-    message, policy = decode(payload), site.policy
+def _check_message(message: Message, payload: bytes, site: SiteFile) -> None:
+    """Raise unless a message is as the site's file lets it out.
+
+    Parameters
+    ----------
+    message : Message
+    payload : bytes
+        The same as it was closed.
+    site : SiteFile
+    """
+    policy = site.policy
     _need(not isinstance(message, BacktestReport), f"a {message.name} does not leave a site")
     if isinstance(message, Conclusion):
         secret = len(message.summary) and not site.share_result

@@ -56,7 +56,17 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         fl_ctx: FLContext,
         abort_signal: Signal,  # noqa: ARG002 - nothing here takes long enough to be stopped
     ) -> Shareable:
-        """Answer a letter; every error becomes a return code without a text."""
+        """Answer a letter; every error becomes a return code without a text.
+
+        Parameters
+        ----------
+        task_name : str
+            The step or phase.
+        shareable : Shareable
+            The letter.
+        fl_ctx, abort_signal
+            As the engine gives them.
+        """
         try:
             letter = unpack(shareable)
             if self._desk is None:
@@ -83,7 +93,13 @@ class Presence(FLComponent):  # type: ignore[misc]
     """Tells the person beside a site that it is connected."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Write a line into the site's status once the server has accepted it."""
+        """Write a line into the site's status once the server has accepted it.
+
+        Parameters
+        ----------
+        event_type : str
+        fl_ctx : FLContext
+        """
         if event_type == EventType.AFTER_CLIENT_REGISTER:
             try:
                 Status(site_of(fl_ctx).state_folder).say("connected, waiting for a study")

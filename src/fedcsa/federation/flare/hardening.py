@@ -11,18 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_HERE = "fedcsa.federation.flare"
 #: As the engine writes these files.
 _INDENT = 2
-PRESENCE = f"{_HERE}.executors.Presence"
-FILTER = f"{_HERE}.egress.EgressFilter"
+_HERE = "fedcsa.federation.flare"
+#: Our classes that a job names, and those that a kit names itself.
+CONTROLLER, EXECUTOR = f"{_HERE}.controller.StudyController", f"{_HERE}.executors.SiteExecutor"
+PRESENCE, FILTER = f"{_HERE}.executors.Presence", f"{_HERE}.egress.EgressFilter"
 #: The only classes that a job may name: four, not all that is installed.
-ALLOWED = [
-    f"{_HERE}.controller.StudyController",
-    f"{_HERE}.executors.SiteExecutor",
-    FILTER,
-    PRESENCE,
-]
+ALLOWED = [CONTROLLER, EXECUTOR, FILTER, PRESENCE]
 #: They carry log lines, and with them the texts of exceptions, to the server.
 _LOG_CARRIERS = ("site_log_streamer", "log_receiver")
 #: Error texts and log levels of a site are its own; a right of its own overrides "view".
@@ -32,6 +28,7 @@ _NOTHING = {
     "server-predeployed-flwr": "none", "app_command": "none",
     "show_errors": "none", "reset_errors": "none", "configure_job_log": "none",
 }  # fmt: skip
+#: Rights by the engine's roles: a lead submits, and ends or fetches its own jobs; all may look.
 AUTHORIZATION = {
     "format_version": "1.0",
     "permissions": {
@@ -46,6 +43,7 @@ AUTHORIZATION = {
         "member": {**_NOTHING, "view": "any"},
     },
 }  # fmt: skip
+#: Every job is in this scope, so that whatever leaves a site passes its filter.
 PRIVACY = {
     "scopes": [
         {
@@ -60,7 +58,13 @@ PRIVACY = {
 
 
 def harden(kit: Path, role: str) -> None:
-    """Apply every rule to the kit of a server, source or target."""
+    """Apply every rule to the kit of a server, source or target.
+
+    Parameters
+    ----------
+    kit : Path
+    role : {"server", "source", "target"}
+    """
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
     resources["class_list_enforcement_mode"] = "enforce"
@@ -102,7 +106,13 @@ def settle(kit: Path) -> None:
 
 
 def problems_of(kit: Path, role: str) -> list[str]:
-    """What was taken back, one sentence each, with how to mend it."""
+    """What was taken back, one sentence each, with how to mend it.
+
+    Parameters
+    ----------
+    kit : Path
+    role : {"server", "source", "target"}
+    """
     resources = _read(kit / "local" / "resources.json")
     rights = _read(kit / "local" / "authorization.json").get("permissions")
     carriers = [part.get("id") in _LOG_CARRIERS for part in resources.get("components", [])]
@@ -128,7 +138,14 @@ def problems_of(kit: Path, role: str) -> list[str]:
 
 
 def write_json(path: Path, content: Mapping[str, Any], indent: int = 1) -> None:
-    """Write settings, or what became of a study."""
+    """Write settings, or what became of a study.
+
+    Parameters
+    ----------
+    path : Path
+    content : mapping
+    indent : int
+    """
     path.write_text(json.dumps(content, indent=indent) + "\n", encoding="utf-8")
 
 

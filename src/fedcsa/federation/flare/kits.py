@@ -51,7 +51,9 @@ _SETTINGS = {
         "authorization.json", "log_config.json.default", "privacy.json", "resources.json",
     ),
 }  # fmt: skip
+#: Folders of a kit; the engine's names.
 KIT_FOLDERS = tuple(_SETTINGS)
+#: How files with keys and certificates begin.
 _ENDS = ("server", "client")
 #: Every file that a kit can have when it is handed over.
 KIT_FILES = frozenset((
@@ -59,6 +61,7 @@ KIT_FILES = frozenset((
     *(f"{folder}/{name}" for folder, names in _SETTINGS.items() for name in names),
     *(f"startup/{end}.{kind}" for end in _ENDS for kind in ("crt", "key", "key.locked")),
 ))  # fmt: skip
+#: Whoever has a kit.
 _KIT_ROLES = ("server", *SITE_ROLES, *USER_ROLES)
 #: A kit has 40 kB.
 _MOST_BYTES = 1 << 20
@@ -66,6 +69,7 @@ _MOST_BYTES = 1 << 20
 _HALF = {*KIT_FOLDERS, DENIED, ".running"}
 #: The first moment that a ZIP can tell.
 _WHEN = (1980, 1, 1, 0, 0, 0)
+#: A file that its owner alone reads and writes, as an archive made on Unix tells it.
 _MODE = (stat.S_IFREG | 0o600) << 16
 _UNIX = 3
 #: Letters of a group of a fingerprint, as people read numbers aloud.
@@ -157,6 +161,13 @@ def renew(
     """Make the kit of one participant anew, with a new key; nobody else's changes.
 
     The certificate that it had before counts until it ends, or is denied.
+
+    Parameters
+    ----------
+    federation, out, days, password
+        As for `provision`.
+    name : str
+        Of the participant.
     """
     if name not in _participants(federation):
         raise StudyError(unknown("participant", name, list(_participants(federation))))
@@ -176,7 +187,15 @@ def renew(
 
 
 def deny(out: Path, name: str) -> Path:
-    """Take back every certificate made so far for `name`; the list to hand to every site."""
+    """Take back every certificate made so far for a participant; the list to hand to every site.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the kits.
+    name : str
+        Of the participant.
+    """
     if not (out / AUTHORITY).is_dir():
         raise StudyError(f"The folder {str(out)!r} has no {AUTHORITY}/, which signs the list.")
     Authority(out / AUTHORITY, "").deny(name, out / DENIED)
@@ -189,6 +208,13 @@ def _participants(federation: Federation) -> dict[str, str]:
 
 
 def _about(federation: Federation, name: str) -> Kit:
+    """What a participant's kit says about itself.
+
+    Parameters
+    ----------
+    federation : Federation
+    name : str
+    """
     return Kit(
         federation.name, name, _participants(federation)[name], federation.host, federation.port,
         dict(federation.sites), version("fedcsa"),
@@ -196,7 +222,13 @@ def _about(federation: Federation, name: str) -> Kit:
 
 
 def _check_same(federation: Federation, kit: Path) -> None:
-    """Raise a `StudyError` if a kit that is here says something else than the federation file."""
+    """Raise a `StudyError` if a kit that is here says something else than the federation file.
+
+    Parameters
+    ----------
+    federation : Federation
+    kit : Path
+    """
     if not (kit / KIT_FILE).exists():
         return
     made, meant = Kit.load(kit), _about(federation, kit.name)
@@ -216,7 +248,16 @@ def _make(
     days: int,
     password: str,
 ) -> list[Path]:
-    """Make the kits of `names`: the engine's settings, hardened, and keys of our own."""
+    """Make kits: the engine's settings, hardened, and keys of our own.
+
+    Parameters
+    ----------
+    federation, out, days, password
+        As for `provision`.
+    names : list of str
+        Of the participants.
+    authority : Authority
+    """
     require_engine()
     check_password(password)
     with tempfile.TemporaryDirectory() as scratch:
@@ -240,6 +281,13 @@ def _take_settings(made: Path, kit: Path, role: str) -> None:
 
     What a participant has in an older kit beside them stays: the list of certificates that no
     longer count, and what the kit remembers of its log.
+
+    Parameters
+    ----------
+    made : Path
+        What the engine wrote for this participant.
+    kit : Path
+    role : str
     """
     kit.mkdir(parents=True, exist_ok=True)
     kit.chmod(0o700)
@@ -279,7 +327,14 @@ def _project(federation: Federation) -> dict[str, object]:
 
 
 def _settings(federation: Federation, workspace: Path) -> Path:
-    """The engine's settings for every participant, each in a folder of its name."""
+    """The engine's settings for every participant, each in a folder of its name.
+
+    Parameters
+    ----------
+    federation : Federation
+    workspace : Path
+        To write in.
+    """
     project = workspace / "project.json"  # JSON is YAML too
     write_json(project, _project(federation))
     done = subprocess.run(  # noqa: S603 - our own interpreter
@@ -400,7 +455,14 @@ class KitArchive:
 
 
 def _is_for(folder: Path, about: Kit) -> bool:
-    """Whether a folder is new, or an older kit of this participant, or half of one."""
+    """Whether a folder is new, or an older kit of this participant, or half of one.
+
+    Parameters
+    ----------
+    folder : Path
+    about : Kit
+        What the new kit says.
+    """
     if not folder.exists():
         return True
     if any(path.is_symlink() or path.is_file() for path in map(folder.joinpath, KIT_FOLDERS)):

@@ -14,6 +14,7 @@ from fedcsa.messages.envelope import MAX_ENVELOPE_BYTES
 
 #: A site has no other way to say something.
 LETTER_KEYS = {"envelope", "payload", "envelopes", "payloads", "phase", "conclusion", "replies"}
+#: Under which a container holds a letter.
 _LETTER = "fedcsa"
 #: Bytes of a phase's name.
 _LONGEST_PHASE = 20
@@ -48,6 +49,16 @@ def is_bare(shareable: Shareable) -> bool:
 
 
 def _check(key: str, value: Any, depth: int = 4) -> None:
+    """Raise a `MessageError` unless a part of a letter holds short names and bytes only.
+
+    Parameters
+    ----------
+    key : str
+        Its name.
+    value : object
+    depth : int
+        Of parts within it, at most.
+    """
     if isinstance(value, dict) and depth:
         for name, item in value.items():
             if not isinstance(name, str) or len(name) > 200:

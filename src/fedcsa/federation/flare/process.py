@@ -21,12 +21,14 @@ from fedcsa.federation.flare import require_engine
 from fedcsa.federation.flare.hardening import settle
 from fedcsa.federation.flare.kits import Kit
 
+#: Of a kit: what the engine prints.
 _LOG = "engine.log"
 #: The engine leaves a folder a job, of some 100 kB. A study that waits for people is a job every
 #: quarter of an hour; after two days nobody looks at what an ended job has left.
 _OLD_SECONDS = 2 * 86400.0
 #: Seconds between two looks for such folders.
 _CLEAR_SECONDS = 3600.0
+#: Folders of jobs are named by a UUID.
 _JOB = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -26,8 +26,11 @@ from fedcsa.errors import BindingError, StudyError
 from fedcsa.federation.flare.certificates import denied_in, fingerprint
 from fedcsa.messages.codec import digest
 
+#: Length of a signature, before it and the certificate.
 _LENGTH = struct.Struct("<H")
+#: Length of a message, before it and what fills it up.
 _SIZE = struct.Struct("<Q")
+#: HPKE with what the module's first lines name.
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 #: Messages are filled up to whole blocks of this many bytes, so that a refusal, a request and a
 #: short report look alike to whoever carries them.
@@ -95,7 +98,13 @@ class KitSeal:
         self._check_valid(certificate, signer)
 
     def _check_valid(self, certificate: x509.Certificate, signer: str) -> None:
-        """Raise a `BindingError` if a certificate has ended or was taken back."""
+        """Raise a `BindingError` if a certificate has ended or was taken back.
+
+        Parameters
+        ----------
+        certificate : x509.Certificate
+        signer : str
+        """
         now = datetime.now(UTC)
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             raise BindingError(
@@ -105,7 +114,16 @@ class KitSeal:
             raise BindingError("denied", f"The certificate of {signer!r} is on the deny-list.")
 
     def close(self, payload: bytes, key: str, bound: bytes) -> bytes:
-        """`payload`, to be opened with the private half of `key` and the same `bound` only."""
+        """A message that opens with the private half of a key and the same envelope only.
+
+        Parameters
+        ----------
+        payload : bytes
+        key : str
+            The recipient's, in hexadecimal.
+        bound : bytes
+            What of the envelope it is bound to.
+        """
         size = _SIZE.size + len(payload)
         filled = _SIZE.pack(len(payload)) + payload + bytes(-size % BLOCK)
         try:
@@ -117,7 +135,14 @@ class KitSeal:
         return closed
 
     def open(self, closed: bytes, bound: bytes) -> bytes:
-        """What was closed for this seal's key and `bound`, or a `BindingError`."""
+        """What was closed for this seal's key, or a `BindingError`.
+
+        Parameters
+        ----------
+        closed : bytes
+        bound : bytes
+            What of the envelope it is bound to.
+        """
         try:
             filled = _SUITE.decrypt(closed, self._private, info=bound)
             (size,) = _SIZE.unpack_from(filled)
@@ -145,7 +170,13 @@ def open_seal(startup: Path) -> KitSeal:
 
 
 def _is_of(certificate: x509.Certificate, name: str, role: str) -> bool:
-    """Whether a certificate is of this name and, if one is given, of this role."""
+    """Whether a certificate is of this name and, if one is given, of this role.
+
+    Parameters
+    ----------
+    certificate : x509.Certificate
+    name, role : str
+    """
     subject = certificate.subject
     names = [a.value for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     roles = [a.value for a in subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)]

@@ -21,7 +21,7 @@ from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
 from fedcsa.errors import BindingError, MessageError, PolicyError, ProtocolError
 from fedcsa.federation.flare.controller import PROGRESS
-from fedcsa.federation.flare.hardening import write_json
+from fedcsa.federation.flare.hardening import CONTROLLER, EXECUTOR, write_json
 from fedcsa.federation.flare.kits import Kit
 from fedcsa.messages.codec import MAX_BYTES, decode, digest
 from fedcsa.messages.envelope import (
@@ -35,18 +35,19 @@ from fedcsa.messages.envelope import (
     reply,
 )
 from fedcsa.messages.messages import Conclusion
+from fedcsa.run import TARGET_STEPS
 from fedcsa.site.agreed import AgreedStudy
 from fedcsa.site.opening import opener, unsafe_message
 
-_HERE = "fedcsa.federation.flare"
-#: What the target does between the phases.
-STEPS = ("announce", "choose", "mix", "conclude")
 #: Called with where the study is, whenever it is looked at.
 Watch = Callable[[dict[str, Any]], None]
+#: How often a study is submitted: a site or the server may be restarting once or twice.
 ATTEMPTS = 4
+#: Seconds between two looks at a job: soon enough for a person who watches.
 _POLL = 0.3
 #: Seconds that a job may take to be scheduled and started, beside the deadline.
 _START = 120.0
+#: What the engine raises if the server does not answer.
 _GONE = (api.NoConnection, api.SessionClosed, ConnectionError, TimeoutError)
 
 
@@ -119,7 +120,14 @@ def submit_study(folder: Path, submission: Submission, watch: Watch) -> dict[str
 
 
 def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclusion:
-    """What the target itself said of this very submission, whatever carried it here."""
+    """What the target itself said of this very submission, whatever carried it here.
+
+    Parameters
+    ----------
+    board : mapping
+        As `submit_study` gives it.
+    submission : Submission
+    """
     wire, closed = base64.b64decode(board["envelope"]), base64.b64decode(board["conclusion"])
     envelope, expected = Envelope.from_bytes(wire), reply(submission.start, END)
     check_seal(wire, submission.target, submission.seal)
@@ -148,7 +156,15 @@ def open_conclusion(board: Mapping[str, Any], submission: Submission) -> Conclus
 
 @contextlib.contextmanager
 def _session(folder: Path, kit: Kit, patience: float) -> Iterator[Session]:
-    """A session that is closed whatever happens: an open one keeps the interpreter alive."""
+    """A session that is closed whatever happens: an open one keeps the interpreter alive.
+
+    Parameters
+    ----------
+    folder : Path
+    kit : Kit
+    patience : float
+        Seconds to wait for the server.
+    """
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     session, end = None, time.monotonic() + patience
     while session is None:
@@ -177,7 +193,14 @@ def _session(folder: Path, kit: Kit, patience: float) -> Iterator[Session]:
 
 
 def _attempt(session: Session, submission: Submission, watch: Watch) -> dict[str, Any]:
-    """Submit once and look until the study ended, or came to nothing."""
+    """Submit once and look until the study ended, or came to nothing.
+
+    Parameters
+    ----------
+    session : Session
+    submission : Submission
+    watch : function
+    """
     with tempfile.TemporaryDirectory() as scratch:  # submitting signs the folder in place
         job = submit_folder(session, write_job(submission, Path(scratch) / "job"))
     end, started = time.monotonic() + _START + submission.deadline, 0.0
@@ -199,7 +222,15 @@ def _attempt(session: Session, submission: Submission, watch: Watch) -> dict[str
 
 
 def _without_board(session: Session, job: str, *, late: bool) -> dict[str, Any]:
-    """What there is to say of a job that does not run, or not any more."""
+    """What there is to say of a job that does not run, or not any more.
+
+    Parameters
+    ----------
+    session : Session
+    job : str
+    late : bool
+        Whether it should run by now.
+    """
     status, problem = _status(session, job), ""
     if status.startswith("FINISHED"):
         problem = f"The engine ended the job ({status.partition(':')[2]})."
@@ -211,7 +242,14 @@ def _without_board(session: Session, job: str, *, late: bool) -> dict[str, Any]:
 
 
 def _finish(session: Session, job: str, board: dict[str, Any]) -> None:
-    """Let the job end; it would wait for sites that are missing to come back."""
+    """Let the job end; it would wait for sites that are missing to come back.
+
+    Parameters
+    ----------
+    session : Session
+    job : str
+    board : dict
+    """
     if not board["sites"]:  # it does not run
         return
     _look(session, job, fetched=True)
@@ -220,7 +258,13 @@ def _finish(session: Session, job: str, board: dict[str, Any]) -> None:
 
 
 def submit_folder(session: Session, folder: Path) -> str:
-    """Submit a job folder, or raise a `PolicyError` if this user may not."""
+    """Submit a job folder, or raise a `PolicyError` if this user may not.
+
+    Parameters
+    ----------
+    session : Session
+    folder : Path
+    """
     try:
         return str(session.submit_job(str(folder)))
     except api.AuthorizationError:
@@ -236,6 +280,15 @@ def submit_folder(session: Session, folder: Path) -> str:
 
 
 def _look(session: Session, job: str, *, fetched: bool = False) -> dict[str, Any] | None:
+    """Where a job is; None if it does not run.
+
+    Parameters
+    ----------
+    session : Session
+    job : str
+    fetched : bool
+        Whether its end was fetched.
+    """
     try:
         board = session.do_app_command(job, PROGRESS, {"fetched": fetched})
     except (api.JobNotRunning, api.NoReply, api.InternalError, RuntimeError):
@@ -244,6 +297,13 @@ def _look(session: Session, job: str, *, fetched: bool = False) -> dict[str, Any
 
 
 def _status(session: Session, job: str) -> str:
+    """What the engine calls the state of a job; empty if it does not know it.
+
+    Parameters
+    ----------
+    session : Session
+    job : str
+    """
     try:
         return str(session.get_job_meta(job).get("status", ""))
     except (api.JobNotFound, api.InternalError, api.NoReply):
@@ -251,12 +311,25 @@ def _status(session: Session, job: str) -> str:
 
 
 def _abort(session: Session, job: str) -> None:
+    """End a job, if it runs.
+
+    Parameters
+    ----------
+    session : Session
+    job : str
+    """
     with contextlib.suppress(Exception):
         session.abort_job(job)
 
 
 def write_job(submission: Submission, folder: Path) -> Path:
-    """Write the job folder that the engine takes."""
+    """Write the job folder that the engine takes.
+
+    Parameters
+    ----------
+    submission : Submission
+    folder : Path
+    """
     agreed, target = submission.agreed, submission.target
     sources = list(agreed.sources)
     for app in ("app_server", "app_site"):
@@ -273,16 +346,16 @@ def write_job(submission: Submission, folder: Path) -> Path:
         "server": {"heart_beat_timeout": 600, "task_request_interval": 0.1},
         "task_data_filters": [], "task_result_filters": [], "components": [],
         "workflows": [{
-            "id": "study", "path": f"{_HERE}.controller.StudyController",
+            "id": "study", "path": CONTROLLER,
             "args": {"target": target, "sources": sources, "deadline": submission.deadline},
         }],
     })  # fmt: skip
     write_json(folder / "app_site" / "config" / "config_fed_client.json", {
         "format_version": 2,
         "executors": [{
-            "tasks": [GREET, *STEPS, *PHASES],
+            "tasks": [GREET, *(step for step, _ in TARGET_STEPS), *PHASES],
             "executor": {
-                "path": f"{_HERE}.executors.SiteExecutor",
+                "path": EXECUTOR,
                 "args": {
                     "study": base64.b64encode(agreed.text.encode()).decode(), "target": target,
                     "min_sources": submission.min_sources, "wait": submission.wait,

@@ -13,11 +13,18 @@ from fedcsa.federation.flare.hardening import write_json
 from fedcsa.federation.flare.seal import KitSeal, open_seal
 from fedcsa.site.site_file import SiteFile
 
+#: File of a kit that says where the site's own file is.
 SETTINGS = "fedcsa.json"
 
 
 def write_settings(kit: Path, site_file: Path) -> None:
-    """Tell the processes of a kit where the site's file is."""
+    """Tell the processes of a kit where the site's file is.
+
+    Parameters
+    ----------
+    kit : Path
+    site_file : Path
+    """
     write_json(kit / "local" / SETTINGS, {"site_file": str(site_file.absolute())})
 
 
@@ -43,6 +50,6 @@ def seal_of(fl_ctx: FLContext) -> KitSeal:
 
 
 def site_of(fl_ctx: FLContext) -> SiteFile:
-    """The site's file, read anew for every job."""
+    """The site's file as it is now: a desk reads it once a job, the filter for every letter."""
     workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
     return SiteFile.load(read_settings(Path(workspace.get_site_config_dir())))
