@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from fedcsa.messages.envelope import Envelope, ask, close
 from fedcsa.messages.messages import Conclusion, ExaminationReport, ModelReport, RiskReport
 from fedcsa.site.log import open_log
 from fedcsa.site.opening import Opener
+from fedcsa.site.site_file import SiteFile
 from fedcsa.site.source_desk import one_of_phase
 from fedcsa.site.state import Status
+from fedcsa.study import Study
 
 SIZES = ("abbey", "birch", "castle")
 REPORTS = ("risk-report", "model-report", "examination-report")
@@ -291,8 +294,7 @@ def test_a_target_that_dies_after_mixing_lets_the_same_mixture_be_examined(
 def test_a_source_restarted_between_the_phases_answers_to_the_bit_the_same(federation, phase):
     def restart(task, name, letter):
         if task == ("risk" if phase == "model" else "model"):
-            fresh = federation.desk(name)
-            federation.sources[name] = fresh
+            federation.sources[name] = federation.desk(name)
         return letter
 
     federation.tamper = restart
@@ -567,6 +569,23 @@ def test_a_brief_that_is_not_as_agreed_is_refused(federation):
 
 
 # Bound messages ------------------------------------------------------------------------------
+
+
+def test_a_study_makes_its_plan_once_and_opens_every_table_once(federation, monkeypatch):
+    plan, open_rows, counts = Study.plan, SiteFile.open_rows, Counter()
+
+    def made(study, *args, **kwargs):
+        counts["plans"] += 1
+        return plan(study, *args, **kwargs)
+
+    def opened(site):
+        counts[site.folder.name] += 1
+        return open_rows(site)
+
+    monkeypatch.setattr(Study, "plan", made)
+    monkeypatch.setattr(SiteFile, "open_rows", opened)
+    assert conclusion(federation.attempt()).outcome == "done"
+    assert counts == {"plans": 1, "new": 1, **dict.fromkeys(federation.names, 1)}
 
 
 def refused(federation, envelope, payload):

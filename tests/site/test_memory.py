@@ -269,8 +269,7 @@ def test_a_table_that_vanishes_between_the_phases_is_a_refusal_and_the_others_go
     def restart(task, name, letter):
         if (task, name) == (after, "abbey"):
             (federation.folder / "abbey" / "table.csv").unlink()
-            fresh = federation.desk("abbey")
-            federation.sources["abbey"] = fresh
+            federation.sources["abbey"] = federation.desk("abbey")
         return letter
 
     federation.tamper = restart
@@ -296,8 +295,7 @@ def test_rows_that_change_between_the_phases_are_refused(federation, after, fate
             age, bmi, outcome = first.split(",")
             path.write_text("".join([header, f"{age},{bmi},{float(outcome) + 1e-9!r}\n", *rest]))
             if again:
-                fresh = federation.desk("abbey")
-                federation.sources["abbey"] = fresh
+                federation.sources["abbey"] = federation.desk("abbey")
         return letter
 
     federation.tamper = restart

@@ -129,7 +129,13 @@ class Coordinator:
         self.sites |= dict.fromkeys(letters, f"{phase}: asked")
 
         def arrived(name: str, reply: Content) -> None:
-            # An answer or a refusal: the target alone can read which.
+            """Note a reply: an answer or a refusal, the target alone can read which.
+
+            Parameters
+            ----------
+            name : str
+            reply : Content
+            """
             self.sites[name] = f"{phase}: {'replied' if 'envelope' in reply else 'malformed'}"
 
         came = self._timed(phase, letters, arrived)

@@ -222,7 +222,19 @@ class SourceDesk(Desk):
         self.say(f"{_step(place)}: computing")
         if before is not None:
             self._recall(before)
-        answer = self._source.answer(message)
+        return self._keep(message, self._source.answer(message), place)
+
+    def _keep(self, message: Message, answer: Message, place: str) -> dict[str, Any]:
+        """The event of the log about an answer, if it may leave.
+
+        Parameters
+        ----------
+        message : Message
+            The question.
+        answer : Message
+        place : str
+            Under which it is logged.
+        """
         written = encode(answer)
         self.site.check_size(written)
         if isinstance(answer, Refusal):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,47 +127,80 @@ class StudyController(Controller):  # type: ignore[misc]
         step, letters, arrived
             As for `fedcsa.federation.coordinator.Deliver`.
         """
-        came: dict[str, Content] = {}
-        replied: set[str] = set()
-        news = threading.Condition()
-
-        def received(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
-            name, content = client_task.client.name, _content(client_task.result)
-            client_task.result = None
-            with news:
-                first = content is not None and name in letters and name not in came
-                if first:
-                    came[name] = content or {}
-                    arrived(name, came[name])
-                replied.add(name)
-                news.notify()
-
+        replies = _Replies(letters, arrived)
         connected = {client.name for client in fl_ctx.get_engine().get_clients()}
         tasks = {}
         for name in letters:
             if name in connected:
                 tasks[name] = Task(
                     name=step, data=pack(letters[name]), timeout=math.ceil(self._deadline),
-                    result_received_cb=received,
+                    result_received_cb=replies.receive,
                 )  # fmt: skip
                 self.broadcast(tasks[name], fl_ctx, targets=[name], min_responses=1)
 
         def is_over() -> bool:
             """Asked at every reply, and every `_POLL` seconds for what comes without one."""
             late = time.monotonic() > end or abort.triggered
-            return late or all(n in replied or t.completion_status for n, t in tasks.items())
+            return late or all(
+                name in replies.ended or task.completion_status for name, task in tasks.items()
+            )
 
         end = time.monotonic() + self._deadline
-        with news:
+        with replies.news:
             while not is_over():
-                news.wait(_POLL)
+                replies.news.wait(_POLL)
         for task in tasks.values():
             if task.completion_status is None:
                 self.cancel_task(task, fl_ctx=fl_ctx)
         if abort.triggered:  # a step cut short must not look like one with sources missing
             raise ProtocolError("The study was aborted from outside. Submit it again.")
-        with news:
-            return dict(came)
+        with replies.news:
+            return dict(replies.came)
+
+
+class _Replies:
+    """The replies of one step, which come on threads of the engine.
+
+    Parameters
+    ----------
+    names : collection of str
+        The sites that were asked.
+    arrived : function
+        Called with a site and its letter, once a site.
+
+    Attributes
+    ----------
+    news : threading.Condition
+        To hold while one looks at the others.
+    came : dict of str to Content
+    ended : set of str
+        Sites that replied, with a letter or without.
+    """
+
+    def __init__(self, names: Collection[str], arrived: Arrived) -> None:
+        self._names = names
+        self._arrived = arrived
+        self.news = threading.Condition()
+        self.came: dict[str, Content] = {}
+        self.ended: set[str] = set()
+
+    def receive(self, client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG002
+        """Take what a site replied; its first letter counts.
+
+        Parameters
+        ----------
+        client_task : ClientTask
+        fl_ctx : FLContext
+            As the engine gives it.
+        """
+        name, content = client_task.client.name, _content(client_task.result)
+        client_task.result = None
+        with self.news:
+            if content is not None and name in self._names and name not in self.came:
+                self.came[name] = content
+                self._arrived(name, content)
+            self.ended.add(name)
+            self.news.notify()
 
 
 def _content(result: Shareable | None) -> Content | None:
