@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -206,8 +206,8 @@ def _later_questions(look: _Look, request: ModelRequest, said: Mapping[str, Any]
         given = _given_model(look.site.given(look.agreed.study))
         look.add(_mixture(request, plan, given), EVERY_SOURCE, exact=False)
     elif plan.examined:
-        others = max(len(look.agreed.sources) - 1, 1)
-        look.add(_mixture(request, plan, _zero_models(plan, others)), EVERY_SOURCE, exact=False)
+        zero = _zero_models(plan, _n_others(look))
+        look.add(_mixture(request, plan, zero), EVERY_SOURCE, exact=False)
 
 
 # A source -----------------------------------------------------------------------------------
@@ -238,17 +238,37 @@ def _as_source(look: _Look) -> None:
             return  # only its digest was agreed on
     if not plan.examined:
         return
-    # Its own model stands in for the others', so that it is of the kind agreed on.
     if isinstance(model, ModelReport):
-        names = [f"source {k}" for k in range(max(len(look.agreed.sources) - 1, 1))]
-        more = [candidate for asked in _rounds_of(came) for candidate in asked.candidates]
-        design = replace(brief, candidates=(*brief.candidates, *more))
-        told = model.form, model.arrays, design, model.candidate
-        others = dict.fromkeys(names, open_agreed(*told, brief.sd, model.held))
+        others = _like_own(look, model, brief, _rounds_of(came))
     examination = came.get("examine") or _mixture(request, plan, others)
     _answer(look, source, examination, exact="examine" in came)
     if "again" in came:
         _answer(look, source, came["again"], exact=True)
+
+
+def _like_own(
+    look: _Look, model: ModelReport, brief: Brief, rounds: Sequence[MoreCandidates]
+) -> dict[str, FittedModel]:
+    """The site's own model stands in for the others', so that it is of the kind agreed on.
+
+    Parameters
+    ----------
+    look : _Look
+    model : ModelReport
+    brief : Brief
+    rounds : sequence of MoreCandidates
+        Of a search, after the first.
+    """
+    more = [candidate for asked in rounds for candidate in asked.candidates]
+    design = replace(brief, candidates=(*brief.candidates, *more))
+    opened = open_agreed(model.form, model.arrays, design, model.candidate, brief.sd, model.held)
+    names = [f"source {k}" for k in range(_n_others(look))]
+    return dict.fromkeys(names, opened)
+
+
+def _n_others(look: _Look) -> int:
+    """How many other sources a study has, as far as a mixture is concerned."""
+    return max(len(look.agreed.sources) - 1, 1)
 
 
 def _rounds_of(came: Mapping[str, Message]) -> list[MoreCandidates]:
