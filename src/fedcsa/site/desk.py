@@ -18,7 +18,7 @@ from fedcsa.site.site_file import SiteFile
 from fedcsa.site.state import Status
 
 #: What comes to a site or leaves it in one step: bytes by their names, see `Desk.take`.
-Letter = dict[str, Any]
+SiteLetter = dict[str, Any]
 #: A site may be stopped by anything while it opens a message; twice at the same one is no chance.
 MOST_INTERRUPTED = 2
 
@@ -58,14 +58,14 @@ class Desk(ABC):
         self._bounds = site.max_bytes, len(plan.features), len(plan.classes)
 
     @abstractmethod
-    def take(self, step: str, letter: Letter) -> Letter:
+    def take(self, step: str, letter: SiteLetter) -> SiteLetter:
         """Take the next step of the study; the letter that leaves then.
 
         Parameters
         ----------
         step : str
             Of the target, or the phase in which a source answers.
-        letter : Letter
+        letter : SiteLetter
             What the coordinator brings.
         """
 

@@ -32,7 +32,7 @@ from fedcsa.messages.messages import (
     RiskReport,
 )
 from fedcsa.messages.policy import told_rule
-from fedcsa.site.desk import Desk, Letter, tell_apart
+from fedcsa.site.desk import Desk, SiteLetter, tell_apart
 from fedcsa.site.log import Allow
 from fedcsa.site.told import check_briefs, check_together
 from fedcsa.source.source import Source
@@ -101,14 +101,14 @@ class SourceDesk(Desk):
         """Name of the target's site."""
         return self.start.recipient
 
-    def take(self, step: str, letter: Letter) -> Letter:
+    def take(self, step: str, letter: SiteLetter) -> SiteLetter:
         """Tell the target the key for its questions, or answer one of them.
 
         Parameters
         ----------
         step : str
             ``"greet"``, or the phase of the question.
-        letter : Letter
+        letter : SiteLetter
             The question, in its envelope.
         """
         if step == GREET:

@@ -30,7 +30,7 @@ from fedcsa.messages.messages import (
 from fedcsa.models.description import Candidate
 from fedcsa.run import SEARCH
 from fedcsa.site.agreed import AgreedStudy, numbers_about_rows
-from fedcsa.site.desk import Desk, Letter
+from fedcsa.site.desk import Desk, SiteLetter
 from fedcsa.site.inbox import MISSING, Inbox, Reply
 from fedcsa.site.log import Event
 from fedcsa.site.site_file import SiteFile
@@ -103,7 +103,7 @@ class TargetDesk(Desk):
 
     # The four steps -------------------------------------------------------------------------
 
-    def take(self, step: str, letter: Letter) -> Letter:
+    def take(self, step: str, letter: SiteLetter) -> SiteLetter:
         """Take the next step of the study; envelopes and closed messages by source leave then.
 
         A source that did not tell its key before the first step is not asked.
@@ -111,7 +111,7 @@ class TargetDesk(Desk):
         Parameters
         ----------
         step : {"announce", "choose", "mix", "conclude"}
-        letter : Letter
+        letter : SiteLetter
             The answers to the questions of the step before.
         """
         replies = {
@@ -136,7 +136,7 @@ class TargetDesk(Desk):
         wire, closed = self.send(reply(self.start, END), conclusion, self.start.key)
         return {"envelope": wire, "conclusion": closed}
 
-    def announce(self) -> Letter:
+    def announce(self) -> SiteLetter:
         """What this site announces; the same bytes whenever it is asked again."""
         self.say("phase 1 of 3: announcing")
         self._log.check_site(self.name)
@@ -148,7 +148,7 @@ class TargetDesk(Desk):
         )  # fmt: skip
         return self._ask("risk", dict.fromkeys(self.agreed.sources, self._brief), self._left(1))
 
-    def choose(self, replies: Mapping[str, Reply]) -> Letter:
+    def choose(self, replies: Mapping[str, Reply]) -> SiteLetter:
         """Ask for more candidates or the best one's models; a question, once asked, stands."""
         self.say("phase 1 of 3: choosing")
         number = self._role.n_rounds
@@ -180,7 +180,7 @@ class TargetDesk(Desk):
         on = self._log.find("searched", **self._study, phase=_place_after(number))
         return on or self._log.find("chosen", **self._study)
 
-    def mix(self, replies: Mapping[str, Reply]) -> Letter:
+    def mix(self, replies: Mapping[str, Reply]) -> SiteLetter:
         """Let every source examine the others' mixture; a mixture, once told, stands."""
         self.say("phase 2 of 3: mixing")
         models = self._answers(replies, self._log.find("mixed", **self._study), "models")
@@ -190,7 +190,7 @@ class TargetDesk(Desk):
             self._claim_mixture("mixed", {"models": models}, examinations)
         return self._ask("examine", examinations, self._log.find("mixed again", **self._study))
 
-    def mix_again(self, replies: Mapping[str, Reply]) -> Letter:
+    def mix_again(self, replies: Mapping[str, Reply]) -> SiteLetter:
         """Let what is left be examined if models were found useless; nothing where none was."""
         again = self._log.find("mixed again", **self._study)
         self._found = self._answers(replies, again, "found")
@@ -352,7 +352,7 @@ class TargetDesk(Desk):
 
     def _ask(
         self, phase: str, messages: Mapping[str, Message], taken: Event | None = None
-    ) -> Letter:
+    ) -> SiteLetter:
         """Ask every source for what it has not sent before.
 
         Parameters
@@ -378,7 +378,7 @@ class TargetDesk(Desk):
         phase: str,
         messages: Mapping[str, Message],
         known: Mapping[str, Message] = MappingProxyType({}),
-    ) -> Letter:
+    ) -> SiteLetter:
         """A letter with one question for every source that told its key.
 
         Parameters
