@@ -125,12 +125,12 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "unlike-sources": (
         "danger",
         "outcomes at the target do not follow the rule of the sources",
-        "use the corrected model and the numbers with outcomes; find out what differs here",
+        "go by the numbers with outcomes, not by the promise; find out what differs here",
     ),
     "outcomes-worse": (
         "warning",
         "the risk at the target lies above the promised interval, repeated looks allowed for",
-        "use the corrected model, and ask what changed: patients, devices, or treatment",
+        "go by the numbers with outcomes; ask what changed: patients, devices, or treatment",
     ),
     "intervals-narrow": (
         "warning",

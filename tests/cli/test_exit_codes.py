@@ -1,10 +1,13 @@
 """Every exit code by a real case; an error is one line on standard error, without data."""
 
+import csv
 import json
 import re
 import shutil
 
 import pytest
+
+from fedcsa.answer.view import view_of
 
 PLANTED = "424242.125"
 
@@ -110,6 +113,15 @@ def test_a_result_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
     rows = () if command == "ledger" else (tmp_path / "rows.csv",)
     for place in (tmp_path, tmp_path / "nowhere"):
         assert failed(invoke(command, place, *rows), 3, r"must hold adaptation\.json")
+
+
+@pytest.mark.parametrize("command", ["report", "predict", "followup", "update", "ledger"])
+def test_a_file_in_place_of_a_result_says_what_makes_one(command, study_folder, invoke):
+    rows = () if command in ("report", "ledger") else (study_folder / "new.csv",)
+    study, table = study_folder / "study.toml", study_folder / "new.csv"
+    for place, named in ((study, re.escape(str(study))), (table, "STUDY")):
+        match = rf"RESULT must be a folder; .* is a file\. Make one with: fedcsa run {named} --out"
+        assert failed(invoke(command, place, *rows), 3, match)
 
 
 def test_a_back_test_under_a_preset_names_the_reason(study_folder, invoke):
@@ -281,13 +293,33 @@ def test_a_target_that_nobody_resembles_is_exit_code_6(make_study, invoke, tmp_p
     assert failed(invoke("predict", tmp_path / "r", tmp_path / "later.csv"), 3, "ended without one")
 
 
-# 7: see test_commands: a back-test that fails, outcomes that contradict
-
-
-def test_a_broken_promise_is_exit_code_7_also_where_json_is_asked_for(study_folder, invoke):
+def test_a_verdict_not_to_use_it_is_exit_code_6_though_a_promise_is_broken_too(
+    study_folder, invoke
+):
     arguments = ("update", study_folder / "result", study_folder / "other.csv", "--json")
     result = invoke(*arguments)
+    content = json.loads(result.stdout)
+    assert (content["kept"], content["verdict"]["advice"]) == (False, "no")
+    assert (result.exit_code, result.stderr) == (6, "")
+
+
+# 7: see test_commands: a back-test that fails
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--quiet",)])
+def test_a_promise_that_outcomes_break_is_exit_code_7(options, study_folder, invoke):
+    with (study_folder / "later.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for i, row in enumerate(rows):  # noise of 2, where the sources have 1
+        row["outcome"] = float(row["age"]) + float(row["bmi"]) + (2.0 if i % 2 else -2.0)
+    with (study_folder / "noisy.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    result = invoke("update", study_folder / "result", study_folder / "noisy.csv", *options)
     assert (result.exit_code, result.stderr) == (7, "")
+    last = view_of(study_folder / "result").update
+    assert (last.kept, last.verdict.advice) == (False, "care")
 
 
 # The program itself -------------------------------------------------------------------------

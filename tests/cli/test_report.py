@@ -52,7 +52,7 @@ def test_a_back_test_and_outcomes_are_added_to_it(finished, invoke):
     assert "Each source as the target" in html_of(finished / "r")
     assert "With outcomes from here" not in html_of(finished / "r")
     result = invoke("update", finished / "r", finished / "other.csv")
-    assert result.exit_code == 7
+    assert result.exit_code == 6
     html = html_of(finished / "r")
     assert re.search(
         r"RMSE .* with 90 outcomes; the promise was .*: (far )?worse than promised", html

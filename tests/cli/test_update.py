@@ -236,10 +236,25 @@ def test_two_tables_and_the_chart_over_time(folder, invoke):
 
 def test_another_rule_breaks_the_promise(study_folder, invoke):
     result = invoke("update", study_folder / "result", study_folder / "other.csv")
-    assert result.exit_code == 7
+    assert result.exit_code == 6
     assert "worse than promised" in result.stdout
-    html = (study_folder / "result" / "report.html").read_text(encoding="utf-8")
-    assert "Do not use it</h2>" in html or "Use it with care</h2>" in html
+
+
+def test_what_must_not_be_used_is_recommended_nowhere(study_folder, invoke):
+    screen = invoke("update", study_folder / "result", study_folder / "other.csv").stdout
+    page = unescape((study_folder / "result" / "report.html").read_text(encoding="utf-8"))
+    card = (study_folder / "result" / "model-card.md").read_text(encoding="utf-8")
+    assert "Do not use it" in screen
+    assert "Do not use it</h2>" in page
+    for text in (screen, page, card):
+        assert "use the corrected model" not in text.lower()
+        assert "Predictions use it from now on" not in text
+    for text in (screen, page):
+        assert "so the verdict holds for it too" in text
+
+
+def test_no_finding_recommends_a_model_that_a_verdict_may_forbid():
+    assert not [code for code, (*_, advice) in CATALOGUE.items() if "corrected model" in advice]
 
 
 @pytest.fixture

@@ -266,6 +266,12 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A file of a result folder: plain values by name."""
+    if path.parent.is_file():
+        study = path.parent if path.parent.suffix == ".toml" else "STUDY"
+        raise ResultError(
+            f"RESULT must be a folder; {str(path.parent)!r} is a file. "
+            f"Make one with: fedcsa run {study} --out DIR"
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
         if isinstance(content, dict):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CHART_WIDTH = 36
 #: Of a correction that is smaller nothing is said: it moves no digit that is shown.
 SMALLEST_CHANGE = 5e-4
+_PREDICTS = ". Predictions use it from now on"
+#: A verdict is about the model as the sources examined it; of the corrected one nobody knows.
+_NOT_EITHER = ". No source has examined the corrected model, so the verdict holds for it too"
 
 
 @dataclass(frozen=True)
@@ -182,8 +185,9 @@ def model_sentence(found: Update, plan: Plan) -> str:
     told = [f"intercept {number(change.intercept)}, slope {number(change.slope)}"]
     moved = sum(abs(value) > SMALLEST_CHANGE for value in change.coefficients)
     told += [f"{counted(moved, 'coefficient')} moved"] if moved else []
-    # Of a column of predictions there is no model that could predict.
-    used = "" if given_column(plan.model) else ". Predictions use it from now on"
+    used = "" if given_column(plan.model) else _PREDICTS  # a column of predictions has no model
+    if found.verdict.advice == "no":
+        used = _NOT_EITHER
     return f"the model is corrected: {', '.join(told)}{gain_words(found, plan)}{used}"
 
 

@@ -69,12 +69,20 @@ def _state_of(path: Path) -> tuple[Path, Policy] | None:
     from fedcsa.site.log import LOG
     from fedcsa.site.site_file import SiteFile
 
-    if path.suffix == ".toml":
+    if path.suffix == ".toml" and not _is_study(path):
         site = SiteFile.load(path)
         return site.state_folder, site.policy
     if path.name == LOG:
         return path.parent, Policy()
     return (path, Policy()) if (path / LOG).is_file() else None
+
+
+def _is_study(path: Path) -> bool:
+    """Whether a file is a study's: no site's file has sources."""
+    from fedcsa.study.toml import parse_toml, read_text
+
+    text = read_text(path, "site file", "Name a result folder, or a site's file.")
+    return "sources" in parse_toml(text, path.name)
 
 
 def _show_site(folder: Path, policy: Policy, output: Output, *, fields: bool) -> None:

@@ -54,9 +54,9 @@ def update(
     takes all outcomes so far. Rows of a list that fedcsa followup drew keep its weights; other
     rows are compared with the target's Table 1, and weighted if they differ. From then on,
     fedcsa predict uses the corrected model, and wider intervals per patient if too few outcomes
-    lie in theirs. Exit code 7 if the promise was broken: the risk on the outcomes lies outside
-    the promised interval, its own sampling error allowed for; 6 if the verdict is now not to use
-    the model.
+    lie in theirs. Exit code 6 if the verdict is now not to use the model, corrected or not; else
+    7 if the promise was broken: the risk on the outcomes lies outside the promised interval, its
+    own sampling error allowed for.
 
     Examples
     --------
@@ -98,6 +98,6 @@ def update(
         screen.say(f"\n{line}")
 
     output.answer(content, show, path)
+    follow(found.verdict)  # first: who must not use a model need not know about its promise
     if found.kept is False:
         raise Exit(EXIT_BROKEN)
-    follow(found.verdict)

@@ -437,13 +437,13 @@ def _agreement_here(own: OwnOutcomes, against: float) -> Leg:
             "outcomes here are unlike those of the sources "
             f"({number(against)} times as probable if this site differs)"
         )
-        advice = "use the corrected model, and the numbers with outcomes"
+        advice = "go by the numbers with outcomes, not by the promise"
     elif value >= PROBABLY:
         sentence = (
             f"the {what} here probably differs from what was promised "
             f"(probability {shown_probability(value)})"
         )
-        advice = "use the corrected model; follow up more patients"
+        advice = "go by the numbers with outcomes; follow up more patients"
     else:
         sentence = (
             "outcomes here agree with the promise "
