@@ -233,7 +233,7 @@ def test_answers_quote_the_numbers_of_the_result(rich, make):
         "1 at thresholds in tables/measures.csv"
     )
     [cut] = [item for item in rich.measures if item.threshold]
-    assert "sensitivity at 0.25 78 % (70 to 85 %)" in answers.performance(
+    assert "sensitivity at 25 % 78 % (70 to 85 %)" in answers.performance(
         replace(rich, measures=(cut,))
     )
     assert "old: AUROC -0.031" in answers.performance_in_subgroups(rich)

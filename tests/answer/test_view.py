@@ -231,9 +231,12 @@ def test_later_looks_have_the_same_interval_and_that_for_all_looks_beside_it(mak
 
 
 def test_one_source_alone_cannot_tell_how_sites_differ(making):
-    one, two = (measure_table(view_of(making.adaptation_of(n, ["x"]))) for n in ("a", "ab"))
-    assert one.headings[2] == "assumed sd between sites"
-    assert two.headings[2] == "sd between sites"
+    one, two = (view_of(making.adaptation_of(n, ["x"])) for n in ("a", "ab"))
+    [told], [known] = ([row[2] for row in measure_table(view).rows] for view in (one, two))
+    assert told.endswith(" log scale, assumed")
+    assert known.endswith(" log scale")
+    assert "how much sites differ is assumed" in examined_sentence(one)
+    assert "assumed" not in examined_sentence(two)
 
 
 def test_the_page_counts_the_outcomes_that_are_in(make, making):
@@ -475,7 +478,7 @@ def test_sentences_beside_labels_are_folded_at_the_edge_of_the_screen(making, ma
 @pytest.mark.parametrize("name", sorted(WORDS))
 def test_every_measure_tells_its_sd_between_sites(name):
     link = {measure.name: measure.link for measure in MEASURES}.get(name, "log")
-    scaled = {"log": "0.5 log", "logit": "0.5 log-odds", "rest": "0.5 log(1−x)"}
+    scaled = {"log": "0.5 log scale", "logit": "0.5 log-odds", "rest": "0.5 log of 1−x"}
     told = spread_text(MeasurePromise(name, between_sites=0.5))
     assert told == scaled.get(link, WORDS[name].text(0.5))
 
@@ -487,7 +490,7 @@ def test_every_measure_tells_its_sd_between_sites(name):
 def test_every_loss_has_its_line_among_the_measures(loss, classes, making):
     view = view_of(making.adaptation_of("abc", ["x"], loss=loss, classes=tuple(classes)))
     told = {row[0]: row[2] for row in measure_table(view).rows}
-    assert told[view.loss_words.title].endswith(" log")
+    assert told[view.loss_words.title].endswith(" log scale")
 
 
 def test_a_weight_rule_of_ones_own_has_a_page_without_formulas(making):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import is_known, promised_text
-from fedcsa.answer.measure_words import WORDS, spread_text
+from fedcsa.answer.measure_words import WORDS, spread_text, title_of
 from fedcsa.answer.sentences import (
     NEW_SITE,
     examined_sentence,
@@ -497,14 +497,8 @@ def _plan(view: View) -> Plan:
     return view.plan
 
 
-def _label(item: MeasurePromise) -> str:
-    words = WORDS[item.name].title
-    words += f" of {item.of_class}" if item.of_class else ""
-    return f"{words} at {number(item.threshold)}" if item.threshold is not None else words
-
-
 def _measure_text(item: MeasurePromise) -> str:
-    return f"{_label(item)} {promised_text(item)}"
+    return f"{title_of(item)} {promised_text(item)}"
 
 
 def _first(items: Iterable[MeasurePromise], text: Callable[[MeasurePromise], str]) -> str:
@@ -520,7 +514,7 @@ def _range(item: MeasurePromise) -> str:
     values = {name: value for name, (value, *_) in item.by_source.items()}
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     between = f"{words.text(values[low])} ({low}) to {words.text(values[high])} ({high})"
-    return f"{_label(item)}: {between}, between-site sd {spread_text(item)}"
+    return f"{title_of(item)}: {between}, between-site sd {spread_text(item)}"
 
 
 def _capital(text: str) -> str:

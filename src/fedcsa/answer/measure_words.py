@@ -92,7 +92,7 @@ WORDS: Mapping[str, MeasureWords] = {
     for row in csv.DictReader(page_asset("fedcsa.answer", "measures.csv").splitlines())
 }
 #: On which scale sites are compared, by the measure's link; the measure's own unit needs no word.
-_LINKS = {"identity": "", "log": "log", "logit": "log-odds", "rest": "log(1−x)"}
+_LINKS = {"identity": "", "log": "log scale", "logit": "log-odds", "rest": "log of 1−x"}
 _SCALES = {measure.name: _LINKS[measure.link] for measure in MEASURES}
 #: The loss itself.
 LOSS_NAMES: Mapping[str, str] = {
@@ -121,16 +121,19 @@ def title_and_subgroup(measure: MeasureRecord | MeasureUpdate) -> str:
 def spread_text(measure: MeasurePromise) -> str:
     """The sd between sites, with the scale on which sites are compared.
 
+    One source cannot tell how sites differ: then it is what was assumed before.
+
     >>> from fedcsa.target.promised_measures import MeasurePromise
     >>> spread_text(MeasurePromise("auroc", between_sites=0.3))
     '0.3 log-odds'
     >>> spread_text(MeasurePromise("net_benefit", between_sites=0.02))
     '2'
     """
-    scale = _SCALES.get(measure.name, "log")  # of the loss itself its logarithm is compared
+    scale = _SCALES.get(measure.name, "log scale")  # of the loss itself its logarithm is compared
+    told = f"{number(measure.between_sites)} {scale}"
     if not scale:
-        return WORDS[measure.name].text(measure.between_sites)
-    return f"{number(measure.between_sites)} {scale}"
+        told = WORDS[measure.name].text(measure.between_sites)
+    return f"{told}, assumed" if len(measure.by_source) == 1 else told
 
 
 def loss_words_of(plan: Plan) -> MeasureWords:

@@ -141,9 +141,7 @@ def measure_table(view: View) -> Table:
         for item in view.everybody
     ]
     level = "" if view.promise is None else f" ({percent(view.promise.level)})"
-    alone = view.promise is not None and len(view.promise.examined_by) == 1
-    spread = "assumed sd between sites" if alone else "sd between sites"  # one source cannot tell
-    headings = ("measure", f"at a new site{level}", spread, "at the sources")
+    headings = ("measure", f"at a new site{level}", "sd between sites", "at the sources")
     return Table("Measures", headings, rows, (0, 1, 3), (0, 1))
 
 

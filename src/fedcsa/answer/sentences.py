@@ -99,6 +99,7 @@ _BENEFIT = (
     "net benefit counts true positives, less false ones at the exchange rate of the threshold. A "
     "model is of use where its curve lies above both others"
 )
+_ASSUMED = "how much sites differ is assumed, because one source cannot show it"
 _DIFFERENCES = (
     "differences of means between source and target, in the target's standard deviations; within "
     "±0.25 is the usual bound for balance"
@@ -210,11 +211,12 @@ def examined_sentence(view: View) -> str:
         return ""
     if view.is_given:
         many = f"{len(promise.examined_by)} of {counted(len(view.sources), 'source')}"
-        return f"{many} judged the given model on their weighted rows"
+        alone = f"; {_ASSUMED}" if len(promise.examined_by) == 1 else ""
+        return f"{many} judged the given model on their weighted rows{alone}"
     if len(weights) == 1:
         [name] = weights
         own = f"the promise rests on rows that the model of {name} has not seen"
-        return f"nothing was examined: there was one model, and {own}"
+        return f"nothing was examined: there was one model, and {own}; {_ASSUMED}"
     who, all_sources = len(promise.examined_by), len(view.sources)
     told = f"{who} of {all_sources} sources examined the others' models on their weighted rows"
     if len(weights) == 2 and who == all_sources == 2:
