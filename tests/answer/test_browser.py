@@ -95,6 +95,18 @@ def test_every_report_is_whole_quiet_and_fits_the_screen(tabs, results, kind):
         assert page.asked == [(folder / "report.html").as_uri()]
 
 
+CUT = """() => { document.querySelectorAll('details').forEach(d => d.open = true);
+return [...document.querySelectorAll('.scroll')].filter(box => box.querySelector('table'))
+.filter(box => box.scrollWidth > box.clientWidth).map(box => box.ariaLabel) }"""
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_no_table_is_cut_on_a_wide_screen(tabs, results, kind):
+    with opened(tabs, results(kind)) as page:
+        assert page.locator("table").count() > 3
+        assert page.evaluate(CUT) == []
+
+
 @pytest.mark.parametrize("kind", ["small", "every finding", "nasty names", "two classes"])
 def test_nobody_is_shut_out(tabs, results, kind):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

@@ -12,9 +12,11 @@ from html.parser import HTMLParser
 import pytest
 
 from fedcsa import words
+from fedcsa.answer import result_tables
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import load_result, read_json, restore, save_history, save_result
 from fedcsa.answer.updated import update_sentence
+from fedcsa.answer.view import view_of
 from fedcsa.errors import ResultError
 from fedcsa.outcomes import History
 from fedcsa.target.backtest_result import Backtest, BacktestRow
@@ -195,30 +197,31 @@ def test_every_source_has_its_numbers_the_heaviest_first(results, kind):
     assert shares == sorted(shares, reverse=True)
 
 
-def test_balance_shows_the_largest_differences_and_says_what_is_left_out(results):
+def test_balance_shows_every_difference_and_says_what_the_chart_leaves_out(results):
     content, page = content_of(results("300 features")), page_of(results("300 features"))
-    head, *rows = page.tables["Standardised mean differences"]
-    assert "280 features not shown" in page.text
-    assert len(rows) == 20
-    everything = page.tables["Every feature at every source"][1:]
-    assert len(everything) == 900
-    for source, feature, before, after in everything[::7]:
-        index = content["plan"]["features"].index(feature)
-        assert before == number(content["reports"][source]["difference_before"][index])
-        assert after == number(content["reports"][source]["difference_after"][index])
-    features = content["plan"]["features"]
+    assert "leaves out 280 features" in page.text
+    rows = page.tables["Standardised mean differences"][1:]
+    features, reports = content["plan"]["features"], content["reports"]
+    assert sorted(tuple(row[:2]) for row in rows) == sorted(
+        (s, f) for s in reports for f in features
+    )
+    for source, feature, before, after in rows[::7]:
+        index = features.index(feature)
+        assert before == number(reports[source]["difference_before"][index])
+        assert after == number(reports[source]["difference_after"][index])
+
+
+def test_of_very_many_differences_the_table_has_those_of_the_chart(results, monkeypatch):
+    monkeypatch.setattr(result_tables, "MOST_LISTED", 899)
+    content, view = content_of(results("300 features")), view_of(results("300 features"))
+    rows = result_tables.balance_table(view).rows
     largest = {
         name: max(abs(r["difference_before"][i]) for r in content["reports"].values())
-        for i, name in enumerate(features)
+        for i, name in enumerate(content["plan"]["features"])
     }
-    assert [row[0] for row in rows] == sorted(largest, key=lambda name: -largest[name])[:20]
-    sources = [text.removesuffix(", before") for text in head[1::2]]
-    for feature, *numbers in rows:
-        index = features.index(feature)
-        for position, source in enumerate(sources):
-            report = content["reports"][source]
-            assert numbers[2 * position] == number(report["difference_before"][index])
-            assert numbers[2 * position + 1] == number(report["difference_after"][index])
+    shown = sorted(largest, key=lambda name: -largest[name])[:20]
+    assert [row[1] for row in rows] == 3 * shown
+    assert {row[0] for row in rows} == set(content["reports"])
 
 
 ROOTS = ("promised", "lower", "upper", "realised", "reference")

@@ -134,7 +134,7 @@ CASES = {
     "unprinted": (FINE, {}, "a printed page leaves out their table"),
     "differences": ({}, NOTHING, "within ±0.25"),
     "largest": (
-        {"features": [f"gene {index}" for index in range(25)]}, {}, "5 features not shown",
+        {"features": [f"gene {index}" for index in range(25)]}, {}, "leaves out 5 features",
     ),
     "no_backtest": ({}, played(row()), "no back-test was run"),
     "nothing_to_test": (PAPER, {}, "there is nothing to back-test"),

@@ -132,8 +132,7 @@ def _made(view: View) -> Iterator[PageSection]:
     """How the answer came about: balance, back-test, candidates."""
     if view.sources:
         svg = inline(draw_love_plot(view), "balance")
-        shown, *every = result_tables.balance_tables(view)
-        yield PageSection("balance", "Balance", svg, shown, tuple(every))
+        yield PageSection("balance", "Balance", svg, result_tables.balance_table(view))
     if view.backtest is not None:
         svg = inline(draw_kept_promises(view.backtest), "backtest")
         table = result_tables.backtest_table(view.backtest, view.risk_name)

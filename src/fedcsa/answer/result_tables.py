@@ -34,11 +34,10 @@ from fedcsa.words import (
     number,
     percent,
     printable,
-    short,
 )
 
 if TYPE_CHECKING:
-    from fedcsa.answer.view import View
+    from fedcsa.answer.view import SourceLine, View
     from fedcsa.update import Update
 
 #: What means something in Markdown.
@@ -260,27 +259,20 @@ def search_table(view: View) -> Table:
     return Table(title, headings, rows, (0, 1), tones=tones, printed=printed)
 
 
-def balance_tables(view: View) -> Iterator[Table]:
-    """What the Love plot shows; then all of it, if that is more and there is room."""
-    shown, features = view.in_panels, view.features
-    headings = ["feature"]
-    for line in shown:
-        headings += [f"{short(line.name)}, before", "after"]
+def balance_table(view: View) -> Table:
+    """Every feature at every source; of very many, those that the Love plot shows."""
+    sources: Sequence[SourceLine] = view.sources
+    places: Sequence[int] = range(len(view.features))
+    if len(sources) * len(places) > MOST_LISTED:
+        sources, places = view.in_panels, view.most_different
     rows = [
-        [features[i], *(number(x) for line in shown for x in (line.before[i], line.after[i]))]
-        for i in view.most_different
+        (line.name, view.features[i], number(line.before[i]), number(line.after[i]))
+        for line in sources
+        for i in places
     ]
-    yield Table("Standardised mean differences", tuple(headings), rows)
-    more = len(features) > len(rows) or len(view.sources) > len(shown)
-    if more and len(features) * len(view.sources) <= MOST_LISTED:
-        every = [
-            (line.name, feature, number(before), number(after))
-            for line in sorted(view.sources, key=lambda line: line.name)
-            for feature, before, after in zip(features, line.before, line.after, strict=True)
-        ]
-        headings = ["source", "feature", "before", "after"]
-        title = "Every feature at every source"
-        yield Table(title, tuple(headings), every, (0, 1), printed=False)
+    title, printed = "Standardised mean differences", len(rows) <= MOST_PRINTED
+    headings = ("source", "feature", "before", "after")
+    return Table(title, headings, rows, (0, 1), printed=printed)
 
 
 def broken_first(backtest: Backtest) -> list[BacktestRow]:

@@ -401,7 +401,7 @@ def _balance(view: View) -> Said:
     )
     parts = " and ".join(counted(many, noun) for many, noun in hidden if many > 0)
     if parts:
-        yield "largest", f"the largest differences before weighting are shown; {parts} not shown"
+        yield "largest", f"the chart shows the largest before weighting, and leaves out {parts}"
 
 
 def _backtest(view: View) -> Said:
