@@ -87,6 +87,7 @@ CASES = {
     "corrected": (CAME, {}, "the model stays as it is: of a reason"),
     "worth": (CAME, {}, "90 outcomes are worth 200 alone"),
     "looks": (CAME, {}, "right in 95 % of sites that differ"),
+    "older": (CAME, {}, "from before outcomes came"),
     "stopped": (ENDED, {}, "there is no model. Nobody is near."),
     "kept_away": (NOTHING, {}, "keeps its result to itself"),
     "why": ({}, ENDED, "the sources reach the target, agree, and beat a constant"),

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from fedcsa.answer.charts.drawing import Dot
+from fedcsa.answer.charts.drawing import Dot, Note
+from fedcsa.answer.charts.forest_plot import draw_forest_plots
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.charts.risk_curve import draw_search
 from fedcsa.answer.checklist_answers import prediction_rule
-from fedcsa.answer.forests import drawn, source_forest
+from fedcsa.answer.forests import drawn, first_forest, source_forest, subgroup_forests
 from fedcsa.answer.measure_words import WORDS, risk_name, spread_text
 from fedcsa.answer.page import render, subtitle, write_report
 from fedcsa.answer.result_tables import (
@@ -361,15 +362,66 @@ def test_outcomes_have_two_lines_in_every_forest(making, make):
     told = {name: [(line.name, line.value) for line in lines] for name, lines in last.items()}
     assert told["auroc"] == [("outcomes here", 0.5), ("here, with both", 0.6)]
     assert told["brier"] == [("outcomes here", 0.07), ("here, with both", 0.07)]
-    assert [name for name, _ in told["observed_expected"]] != ["outcomes here", "here, with both"]
+    assert told["observed_expected"] == [("outcomes here", None), ("here, with both", None)]
 
 
-def test_a_measure_of_which_outcomes_say_nothing_has_no_lines_of_theirs(making, make):
+def test_a_measure_of_which_outcomes_say_nothing_says_so_in_its_lines(making, make):
     found = make.updated(measures=(changed("auroc", why_not="too few outcomes"),))
     whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
     view = replace(view_of(whole), **making.measured(), update=found)
     [auroc] = [item for item in drawn(view) if item.name == "auroc"]
-    assert [line.kind for line in source_forest(view, auroc).lines if line.kind == "came"] == []
+    for forest in (source_forest(view, auroc), first_forest(view, auroc)):
+        came = [line for line in forest.lines if line.kind == "came"]
+        assert {line.value for line in came} == {None}
+        assert {line.said.rpartition(": ")[2] for line in came} == {"too few outcomes"}
+
+
+def test_every_panel_has_the_lines_that_its_names_say(making, make):
+    found = make.updated(90, (0.06, 0.04, 0.08), (0.07, 0.06, 0.08), (changed("brier"),))
+    whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
+    view = replace(view_of(whole), **making.measured(), update=found)
+    for forests in ([source_forest(view, item) for item in drawn(view)], [*subgroup_forests(view)]):
+        names = {tuple(line.name for line in forest.lines) for forest in forests}
+        assert len(names) == 1
+        for panel in draw_forest_plots(forests).panels:
+            at = [mark.y for mark in panel.marks if isinstance(mark, Dot | Note)]
+            assert max(at) < len(panel.y.names)
+
+
+def test_a_value_outside_the_chart_is_an_arrow_and_outcomes_here_never_are(making, make):
+    whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
+    far = replace(changed("auroc"), alone=(0.1, 0.05, 0.15), after=(0.2, 0.15, 0.25))
+    auroc = making.promised("auroc", 0.8, 0.05)
+    lies = replace(auroc, by_source={**auroc.by_source, "a": (0.3, 0.25, 0.35)})
+    fields = making.measured() | {"measures": (lies,)}
+    view = replace(view_of(whole), **fields, update=make.updated(measures=(far,)))
+    [panel] = draw_forest_plots([source_forest(view, lies)]).panels
+    shown = {mark.text.partition(":")[0]: mark for mark in panel.marks if isinstance(mark, Dot)}
+    assert (shown["here, with both"].x, shown["here, with both"].shape) == (0.2, "D")
+    assert (shown["outcomes here"].x, shown["outcomes here"].shape) == (0.1, "D")
+    [panel] = draw_forest_plots([source_forest(replace(view, update=None), lies)]).panels
+    shown = {mark.text.partition(":")[0]: mark for mark in panel.marks if isinstance(mark, Dot)}
+    assert (shown["a"].x, shown["a"].shape) == (pytest.approx(0.6), "<")
+
+
+def test_a_subgroup_is_drawn_as_updated_only_if_it_was(making, make):
+    whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
+    before = replace(view_of(whole), **making.measured())
+    same = replace(before, update=make.updated(measures=(changed("auroc"),)))
+    came = replace(before, update=make.updated(measures=(changed("auroc", "over 80"),)))
+    for view, kind, upper in ((before, "group", 0.7), (same, "group", 0.7), (came, "came", 0.66)):
+        [line] = [x for x in first_forest(view, view.headline).lines if x.name == "over 80"]
+        assert (line.kind, round(line.upper, 9)) == (kind, upper)
+    assert not draw_forest_plots([first_forest(before, before.headline)]).below
+    assert "blue: promised" in draw_forest_plots([first_forest(same, same.headline)]).below
+
+
+def test_once_outcomes_came_a_promise_says_that_it_is_older(making, make):
+    whole = making.adaptation_of("abc", ["x"], classes=("no", "yes"), loss="brier")
+    before = replace(view_of(whole), **making.measured())
+    view = replace(before, update=make.updated())
+    for tell in (promise_sentence, level_sentence, ratio_sentence, whom_sentence):
+        assert tell(view) == f"before outcomes came: {tell(before)}"
 
 
 def test_own_models_are_beside_a_back_test_only_where_there_are_any(making):

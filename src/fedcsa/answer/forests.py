@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
-from fedcsa.answer.updated import shown_measure
+from fedcsa.answer.updated import ShownMeasure, shown_measure
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.risk_units import in_units
 from fedcsa.words import count, number, percent, printable
 
 if TYPE_CHECKING:
     from fedcsa.answer.view import SourceLine, View
+    from fedcsa.target.with_outcomes import Three
 
 #: Measures with a forest plot on the page, of those that a study has; its own loss has one too.
 DRAWN = ("auroc", "observed_expected", "rmse", "r2", "calibration_slope", "calibration_intercept")
@@ -30,7 +31,8 @@ class ForestLine:
     ----------
     name : str
     kind : {"source", "far", "new", "came", "group"}
-        A source, one that found nothing, a new site, what came true, a subgroup at a new site.
+        A source, one that found nothing, a new site, what outcomes here say, a subgroup at a new
+        site.
     said : str
         Its value in words; or why there is none.
     value, lower, upper : float or None
@@ -100,8 +102,8 @@ def source_forest(view: View, measure: MeasurePromise) -> ForestPlot:
 def first_forest(view: View, measure: MeasurePromise) -> ForestPlot:
     """The picture of the first screen: all sources on one line, a new site, here, subgroups."""
     words, values = WORDS[measure.name], [x[0] for x in measure.by_source.values()]
-    here = [*_from_here(view, measure)][1:]
-    lines = [_expected(measure, "a new site"), *here, *_groups(view, measure)]
+    lines = [_expected(measure, "a new site"), *_from_here(view, measure)[1:]]
+    lines += _groups(view, measure)
     if values:
         ends = words.between(min(values), max(values))
         name = f"{count(len(values))} sources" if len(values) > 1 else "1 source"
@@ -113,8 +115,9 @@ def first_forest(view: View, measure: MeasurePromise) -> ForestPlot:
 def subgroup_forests(view: View) -> Iterator[ForestPlot]:
     """Each measure that is drawn, over everybody and over every subgroup."""
     for measure in drawn(view):
-        lines = [_expected(measure, "everybody"), *_groups(view, measure)]
-        if len(lines) > 1:
+        groups = [*_groups(view, measure)]
+        if groups:
+            lines = [_expected(measure, "everybody"), *_from_here(view, measure)[1:], *groups]
             yield _forest(view, measure, lines)
 
 
@@ -156,24 +159,44 @@ def _expected(
 
 
 def _groups(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
-    """The same measure in every subgroup, at a new site."""
+    """The same measure in every subgroup: here if outcomes say something, else at a new site."""
     for item in view.measures:
         if item.subgroup and is_same(item, measure):
-            yield _expected(item, item.subgroup, "group")
+            here = _shown_here(view, item)
+            if here is None:
+                yield _expected(item, item.subgroup, "group")
+            else:
+                yield _came(item.subgroup, here, here.now)
 
 
-def _from_here(view: View, measure: MeasurePromise) -> Iterator[ForestLine]:
-    """What outcomes here say alone, and together with the promise; nothing if they say nothing."""
+def _from_here(view: View, measure: MeasurePromise) -> list[ForestLine]:
+    """What outcomes here say alone, and together with the promise; none before any came."""
+    if view.update is None:
+        return []
+    here = _shown_here(view, measure)
+    alone, both = (None, None) if here is None else (here.alone, here.now)
+    return [_came("outcomes here", here, alone), _came("here, with both", here, both)]
+
+
+def _came(name: str, here: ShownMeasure | None, three: Three | None) -> ForestLine:
+    """A line about outcomes here; or that they are too few."""
+    if here is None or three is None:
+        return ForestLine(name, "came", f"{name}: too few outcomes")
+    return ForestLine(name, "came", printable(f"{name}: {here.text(three)}"), *three)
+
+
+def _shown_here(view: View, measure: MeasurePromise) -> ShownMeasure | None:
+    """What outcomes make of a measure; None if they change nothing."""
     found, plan = view.update, view.plan
     if found is None or plan is None:
-        return
-    key = ("risk",) if measure is view.loss else (measure.name, "", None, measure.of_class)
+        return None
+    keys = ("name", "subgroup", "threshold", "of_class")
     for item in found.measures:
-        same = key == (item.name, item.subgroup, item.threshold, item.of_class)[: len(key)]
+        same = all(getattr(item, key) == getattr(measure, key) for key in keys)
+        same = item is found.risk if measure is view.loss else same
         if same and not item.why_not:
-            shown = shown_measure(found, item, plan)
-            for name, three in (("outcomes here", shown.alone), ("here, with both", shown.now)):
-                yield ForestLine(name, "came", f"{name}: {shown.text(three)}", *(three or ()))
+            return shown_measure(found, item, plan)
+    return None
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:

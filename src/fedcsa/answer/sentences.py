@@ -133,7 +133,12 @@ def promise_sentence(view: View) -> str:
     words = WORDS[measure.name]
     level = f"{100.0 * view.promise.level:.6g} %"
     between = f"{words.between(measure.lower, measure.upper)} for a new site ({level})"
-    return f"{words.title} {words.text(measure.estimate)}, {between}, {NEW_SITE}"
+    return _then(view, f"{words.title} {words.text(measure.estimate)}, {between}, {NEW_SITE}")
+
+
+def _then(view: View, promised: str) -> str:
+    """What was promised; once outcomes came, it says that it is older than they are."""
+    return f"before outcomes came: {promised}" if promised and view.update else promised
 
 
 def level_sentence(view: View) -> str:
@@ -153,7 +158,7 @@ def level_sentence(view: View) -> str:
         if m.name == "auroc" and m.of_class is not None and is_known(m)
     ]
     ranks = [f"AUROC of each class against the rest: {listed(each)}"] if each else []
-    return "; ".join((*said, *ranks))
+    return _then(view, "; ".join((*said, *ranks)))
 
 
 def ratio_sentence(view: View) -> str:
@@ -163,7 +168,8 @@ def ratio_sentence(view: View) -> str:
     title = view.loss_words.title
     told = "" if view.loss is view.headline else f"{title} {promised_text(view.loss)}; "
     ratio = ratio_on(view.scale, view.promise.ratio)
-    return f"{told}the {view.risk_name} is {number(ratio)} of that of a constant prediction"
+    of = f"{told}the {view.risk_name} is {number(ratio)} of that of a constant prediction"
+    return _then(view, of)
 
 
 def whom_sentence(view: View) -> str:
@@ -186,7 +192,7 @@ def whom_sentence(view: View) -> str:
     if not worse and len(unknown) < len(view.subgroups):
         which = counted(len(view.subgroups) - len(unknown), "subgroup")
         parts.insert(0, f"clearly worse for none of {which}")
-    return "; ".join(parts)
+    return _then(view, "; ".join(parts))
 
 
 def target_words(view: View) -> str:
@@ -240,7 +246,8 @@ def _verdict(view: View) -> Said:
     if view.has_model:
         yield "why", view.why
         yield "promised", promise_sentence(view)
-        yield "level", level_sentence(view)
+        if view.update is None:  # else a table says what came of it
+            yield "level", level_sentence(view)
         yield "whom", whom_sentence(view)
     elif view.plan is None and view.outcome == "done":
         yield "kept_away", "the study is done; the target keeps its result to itself. Ask there"
@@ -257,6 +264,7 @@ def _outcomes(view: View) -> Said:
     yield "corrected", model_sentence(found, view.plan)
     yield "worth", worth_sentence(found)
     yield "looks", interval_sentence(found)
+    yield "older", "the sections below show the answer from before outcomes came"
 
 
 def _measure(view: View) -> Said:

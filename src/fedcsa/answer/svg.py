@@ -142,7 +142,7 @@ def _width(text: str, size: float = FONT) -> float:
             return _FULL
         if letter in "ijltfrI.,:;|!'()[] ":
             return _NARROW
-        return _WIDE if letter in "mwMW@%" else _USUAL
+        return _WIDE if letter in "mwMW@%<>+=" else _USUAL
 
     return size * sum(map(of, text))
 

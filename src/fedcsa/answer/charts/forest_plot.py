@@ -25,6 +25,10 @@ _COLUMNS = 2
 #: An interval that reaches farther than so many of the promise's half-widths ends in an arrow.
 _FARTHEST = 4.0
 _COLOURS = {"source": INK, "far": DANGER, "new": ACCENT, "came": INK, "group": ACCENT}
+#: Of names; others may have lines of two colours, because outcomes say something of one measure.
+_TONES = {"far": DANGER, "new": ACCENT}
+#: Once outcomes came.
+_COLOURS_SAY = "◆ blue: promised, ◆ black: with outcomes from here"
 
 
 def draw_forest_plots(forests: Sequence[ForestPlot], *, small: bool = False) -> Chart:
@@ -38,12 +42,13 @@ def draw_forest_plots(forests: Sequence[ForestPlot], *, small: bool = False) -> 
     """
     columns = min(_COLUMNS, len(forests))
     rows = math.ceil(len(forests) / columns)
-    names = [
-        (short(line.name, 16 if small else 28), _COLOURS[line.kind]) for line in forests[0].lines
-    ]
-    height = rows * Chart.height_of(len(names), 58.0 if small else 68.0)
+    lines = forests[0].lines
+    names = [(short(x.name, 16 if small else 28), _TONES.get(x.kind, INK)) for x in lines]
+    below = _COLOURS_SAY if any(line.kind == "came" for line in lines) else ""
+    height = rows * Chart.height_of(len(names), 58.0 if small else 68.0) + (16.0 if below else 0.0)
     what = ", ".join(forest.title for forest in forests)
-    chart = Chart(f"{what}: every line and a new site", height, columns, small=small)
+    label = f"{what}: every line and a new site"
+    chart = Chart(label, height, columns, small=small, below=below)
     for forest in forests:
         panel = chart.add(short(forest.title, 40))
         _draw(panel, forest)
@@ -77,37 +82,46 @@ def _draw(panel: Panel, forest: ForestPlot) -> None:
 
 
 def _window(forest: ForestPlot) -> tuple[float, float]:
-    """Between which values lines are drawn: some half-widths around what a new site may expect."""
+    """Between which values lines are drawn: some half-widths around what a new site may expect.
+
+    What outcomes here say lies in it, wherever that is.
+    """
     [new] = [line for line in forest.lines if line.kind == "new"]
+    came = [x.value for x in forest.lines if x.kind == "came" and x.value is not None]
     if new.value is None or new.lower is None or new.upper is None:
         return -math.inf, math.inf
     if forest.words.logarithmic and new.lower > 0.0:
-        low, high = ((end / new.value) ** _FARTHEST for end in (new.lower, new.upper))
-        return new.value * low, new.value * high
-    low, high = (_FARTHEST * (end - new.value) for end in (new.lower, new.upper))
-    return new.value + low, new.value + high
+        low, high = (new.value * (end / new.value) ** _FARTHEST for end in (new.lower, new.upper))
+    else:
+        low, high = (new.value + _FARTHEST * (end - new.value) for end in (new.lower, new.upper))
+    return min(low, *came, low), max(high, *came, high)
 
 
 def _line(panel: Panel, y: int, line: ForestLine, near: tuple[float, float], times: float) -> None:
-    """One line, as far as it lies in the window."""
-    colour, low, high = _COLOURS[line.kind], times * near[0], times * near[1]
+    """One line, as far as it lies in the window; an arrow where it goes on."""
+    colour = _COLOURS[line.kind]
+
+    def drawn(value: float) -> tuple[float, dict[str, Any]]:
+        """Where a value is drawn, and as what if it lies farther off."""
+        at = min(max(value, near[0]), near[1])
+        return times * at, {} if at == value else {"shape": "<" if value < at else ">"}
+
     for value in line.others:
-        x = min(max(times * value, low), high)
-        panel.dot(x, y, line.said, size=4.5, colour=MUTED, hollow=1.0)
+        at, arrow = drawn(value)
+        panel.dot(at, y, line.said, size=4.5, colour=MUTED, hollow=1.0, **arrow)
     if line.value is None:
         if not line.others:
             panel.say(y, line.said)
         return
     if line.lower is not None and line.upper is not None:
-        told = (times * line.lower, times * line.upper)
-        ends = [max(told[0], low), min(told[1], high)]
+        ends = [drawn(end) for end in (line.lower, line.upper)]
         width = 4.0 if line.kind == "new" else 1.8 if line.kind == "group" else 1.0
-        panel.line(ends, [y, y], colour=colour, width=width)
-        for end, there, arrow in zip(ends, told, "<>", strict=True):
-            if end != there:
-                panel.dot(end, y, shape=arrow, size=4.0, colour=colour)
-    size = 4.0 + 8.0 * math.sqrt(line.weight)  # its area follows the weight
+        panel.line([at for at, _ in ends], [y, y], colour=colour, width=width)
+        for at, arrow in ends:
+            if arrow:
+                panel.dot(at, y, size=4.0, colour=colour, **arrow)
     look: dict[str, Any] = {"shape": "D"}
-    if line.kind == "source":
-        look = {"shape": "s", "size": size}
-    panel.dot(min(max(times * line.value, low), high), y, line.said, colour=colour, **look)
+    if line.kind == "source":  # its area follows the weight
+        look = {"shape": "s", "size": 4.0 + 8.0 * math.sqrt(line.weight)}
+    at, arrow = drawn(line.value)
+    panel.dot(at, y, line.said, colour=colour, **(look | arrow))
