@@ -28,7 +28,7 @@ from fedcsa.answer.csv_tables import CSV_TABLES, write_csv_tables
 from fedcsa.answer.page import write_report
 from fedcsa.answer.result_tables import design_table
 from fedcsa.answer.store import save_result
-from fedcsa.answer.updated import update_sentence
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.models.registry import model_description
@@ -250,7 +250,7 @@ def test_answers_quote_the_numbers_of_the_result(rich, make):
     assert answers.interpretation(rich).endswith(rich.why)
     assert "fedcsa update" in answers.next_steps(rich)
     came = make.updated()
-    assert answers.next_steps(replace(rich, update=came)) == update_sentence(came, rich.plan)
+    assert answers.next_steps(replace(rich, update=came)) == ShownUpdate(came, rich.plan).sentence
 
 
 def test_a_measure_that_is_not_known_is_not_told(rich):

@@ -15,7 +15,7 @@ from fedcsa import words
 from fedcsa.answer import result_tables
 from fedcsa.answer.page import write_report
 from fedcsa.answer.store import load_result, read_json, restore, save_history, save_result
-from fedcsa.answer.updated import update_sentence
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.answer.view import view_of
 from fedcsa.errors import ResultError
 from fedcsa.outcomes import History
@@ -297,7 +297,7 @@ def test_once_outcomes_arrive_the_first_screen_leads_with_them(copied, make, alo
         r'</span> ([^<]*)</h2>\s*<p class="(\w+)">([^<]*)</p>', html
     )[:1]
     assert (shown, name) == (words, "realised")
-    assert unescape(lead) == f"{update_sentence(found, adaptation.plan)}."
+    assert unescape(lead) == f"{ShownUpdate(found, adaptation.plan).sentence}."
     risk, *ends = (x**0.5 for x in alone)
     roots = f"{number(risk)} ({interval(*ends)})"
     assert f"outcomes here: {roots}" in html  # the forest plot has it too

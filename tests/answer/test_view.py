@@ -37,12 +37,7 @@ from fedcsa.answer.sentences import (
 )
 from fedcsa.answer.store import save_result
 from fedcsa.answer.terminal import print_backtest, print_update, print_view
-from fedcsa.answer.updated import (
-    interval_sentence,
-    model_sentence,
-    update_sentence,
-    worth_sentence,
-)
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.answer.view import MOST_SOURCES, View, view_of
 from fedcsa.cli.common import console
 from fedcsa.core.losses import CLASSIFICATION, REGRESSION
@@ -192,9 +187,8 @@ def test_an_update_has_its_numbers_and_its_advice(make, capsys):
         path=(UpdateLook(20, 4.0, 2.0, 9.0, (1.0, 16.0), 1.0),
               UpdateLook(90, 9.0, 8.0, 10.0, (4.0, 25.0), 99.0)),
     )  # fmt: skip
-    print_update(
-        console(), found, SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
-    )
+    plan = SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
+    print_update(console(), ShownUpdate(found, plan))
     told = capsys.readouterr().out
     assert told.startswith("✕ Do not use it — outcomes follow another rule")
     for text in (
@@ -221,14 +215,17 @@ def test_later_looks_have_the_same_interval_and_that_for_all_looks_beside_it(mak
     item = replace(first.risk, anytime=(0.5, 1.7))
     looks = (UpdateLook(20, 1.0, 0.9, 1.1, (0.4, 3.0), 1.0), *first.path)
     later = replace(first, measures=(item,), path=looks)
-    assert update_table(first, plan).headings[3:] == ("now, with both", "worth")
-    told = update_table(later, plan)
+    assert update_table(ShownUpdate(first, plan)).headings[3:] == ("now, with both", "worth")
+    told = update_table(ShownUpdate(later, plan))
     assert told.headings[3:] == ("now, with both", "for all looks", "worth")
     assert told.rows[0][3:5] == ("1.1 (0.9 to 1.3)", "0.5 to 1.7")
-    assert update_table(first, plan).rows[0][3] == told.rows[0][3]
-    assert path_table(later, plan).rows[0] == ("20", "1", "0.9 to 1.1", "0.4 to 3")
-    assert "whenever one stops looking. The interval 'for all looks'" in interval_sentence(later)
-    assert "all looks" not in interval_sentence(first)
+    assert update_table(ShownUpdate(first, plan)).rows[0][3] == told.rows[0][3]
+    assert path_table(ShownUpdate(later, plan)).rows[0] == ("20", "1", "0.9 to 1.1", "0.4 to 3")
+    assert (
+        "whenever one stops looking. The interval 'for all looks'"
+        in ShownUpdate(later, plan).intervals
+    )
+    assert "all looks" not in ShownUpdate(first, plan).intervals
 
 
 def test_one_source_alone_cannot_tell_how_sites_differ(making):
@@ -253,30 +250,27 @@ def test_a_promise_that_is_doubted_is_not_just_called_kept(make):
     doubted = make.updated(verdict=Verdict("care", leg.sentence, (leg,)))
     assert (doubted.conclusion, doubted.kept) == ("as promised", True)
     plan = SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
-    assert update_sentence(doubted, plan).endswith(": as promised, though " + leg.sentence)
-    assert update_sentence(make.updated(), plan).endswith(": as promised")
+    assert ShownUpdate(doubted, plan).sentence.endswith(": as promised, though " + leg.sentence)
+    assert ShownUpdate(make.updated(), plan).sentence.endswith(": as promised")
     risk = make.updated().risk
     for middle, told in ((1.3, "probably worse"), (0.7, "probably better")):
         off = replace(risk, after=(middle, 0.6, 1.4), anytime=(0.6, 1.4))
         found = make.updated(verdict=doubted.verdict)
         found = replace(found, measures=(off,))
         assert (found.conclusion, found.kept) == (f"{told} than promised", True)
-        assert update_sentence(found, plan).endswith(f": {told} than promised")
+        assert ShownUpdate(found, plan).sentence.endswith(f": {told} than promised")
 
 
 def test_a_correction_that_these_rows_do_not_reward_is_not_praised(make):
     plan = SimpleNamespace(model={"name": "logistic"}, loss="brier", classes=(0, 1))
-    told = model_sentence(make.updated(gain=1.01, expected_gain=0.97), plan)
+    told = ShownUpdate(make.updated(gain=1.01, expected_gain=0.97), plan).model
     assert "Its risk is expected to be 0.97 of what it was. These outcomes do not show" in told
-    assert "do not show" not in model_sentence(make.updated(gain=0.97, expected_gain=None), plan)
+    assert "do not show" not in ShownUpdate(make.updated(gain=0.97, expected_gain=None), plan).model
 
 
 def test_one_look_has_the_interval_of_one_look(make, capsys):
-    print_update(
-        console(),
-        make.updated(),
-        SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"}),
-    )
+    plan = SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
+    print_update(console(), ShownUpdate(make.updated(), plan))
     told = capsys.readouterr().out
     lines = " ".join(told.split())
     assert "looking. Numbers describe the model before its correction" in lines
@@ -286,21 +280,21 @@ def test_one_look_has_the_interval_of_one_look(make, capsys):
 def test_a_model_that_stays_says_why(make):
     found = make.updated(correction=None, gain=None, why_same_model="there are three classes")
     plan = SimpleNamespace(loss="squared", classes=(), model={"name": "ridge"})
-    assert model_sentence(found, plan) == "the model stays as it is: there are three classes"
+    assert ShownUpdate(found, plan).model == "the model stays as it is: there are three classes"
     moved = make.updated(
         correction=Correction(0.0, 1.0, (0.2, 0.0001)), gain=None, expected_gain=None
     )
-    assert "1 coefficient moved. Predictions use it" in model_sentence(moved, plan)
+    assert "1 coefficient moved. Predictions use it" in ShownUpdate(moved, plan).model
     given = {"name": "given", "column": "score"}
     column = SimpleNamespace(loss="squared", classes=(), model=given)
-    assert model_sentence(moved, column).endswith("1 coefficient moved")
+    assert ShownUpdate(moved, column).model.endswith("1 coefficient moved")
 
 
 def test_outcomes_that_are_worth_no_more_are_not_praised(make):
     found = make.updated()
     risk = replace(found.risk, worth_rows=None)
-    assert worth_sentence(replace(found, measures=(risk,))) == ""
-    assert worth_sentence(replace(found, measures=(replace(risk, worth_rows=12.0),))) == ""
+    for same in (risk, replace(risk, worth_rows=12.0)):
+        assert ShownUpdate(replace(found, measures=(same,)), None).worth == ""
 
 
 def test_a_chart_of_many_sources_has_the_heaviest_and_the_farthest(making):
@@ -342,7 +336,7 @@ def test_what_outcomes_change_of_every_measure_stands_on_terminal_and_page(
     whole = replace(making.made("two sources"), backtest=played)
     folder = save_result(whole, tmp_path / "r", history=History(last=found))
     page = text_of(write_report(folder).read_text(encoding="utf-8"))
-    print_update(console(), found, whole.plan)
+    print_update(console(), ShownUpdate(found, whole.plan))
     print_backtest(console(), played, "RMSE")
     terminal = " ".join(capsys.readouterr().out.split())
     for told in (page, terminal):
@@ -518,7 +512,7 @@ def test_sentences_beside_labels_are_folded_at_the_edge_of_the_screen(making, ma
     a = making.made("small")
     screen = Console(width=80, record=True, file=io.StringIO())
     print_view(screen, view_of(a))
-    print_update(screen, make.updated(), a.plan)
+    print_update(screen, ShownUpdate(make.updated(), a.plan))
     lines = screen.export_text().splitlines()
     assert all(len(line) <= 80 for line in lines)
     for label in ("promised", "now"):

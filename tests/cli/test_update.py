@@ -10,7 +10,7 @@ import pytest
 
 from fedcsa import load_result
 from fedcsa.answer.store import HISTORY, load_history, load_ledgers
-from fedcsa.answer.updated import update_sentence
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.answer.view import view_of
 from fedcsa.findings import CATALOGUE
 
@@ -172,7 +172,7 @@ def test_an_update_says_before_and_after_and_nothing_more_leaves(folder, invoke)
     assert (result.exit_code, result.stderr) == (0, "")
     found = load_history(folder / "result", before).last
     assert found.n_rows == 15
-    assert update_sentence(found, before.plan) in result.stdout
+    assert ShownUpdate(found, before.plan).sentence in result.stdout
     for text in (
         "promised",
         "outcomes alone",
@@ -183,7 +183,7 @@ def test_an_update_says_before_and_after_and_nothing_more_leaves(folder, invoke)
         assert text in result.stdout
     assert load_ledgers(folder / "result") == ledgers  # everything stays at the target
     html = unescape((folder / "result" / "report.html").read_text(encoding="utf-8"))
-    assert update_sentence(found, before.plan) in html
+    assert ShownUpdate(found, before.plan).sentence in html
     assert "With outcomes from here" in html
     after = load_result(folder / "result")
     assert after.correction == found.correction is not None

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fedcsa.answer.measure_words import WORDS, MeasureWords, title_of
-from fedcsa.answer.updated import ShownMeasure, shown_measure
+from fedcsa.answer.updated import ShownMeasure
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.risk_units import in_units
 from fedcsa.words import count, number, percent, printable
 
 if TYPE_CHECKING:
     from fedcsa.answer.view import SourceLine, View
-    from fedcsa.target.with_outcomes import Three
+    from fedcsa.target.with_outcomes import MeasureUpdate, Three
 
 #: Measures with a forest plot on the page, of those that a study has; its own loss has one too.
 DRAWN = ("auroc", "observed_expected", "rmse", "r2", "calibration_slope", "calibration_intercept")
@@ -80,7 +80,7 @@ def is_known(measure: MeasurePromise) -> bool:
     return not math.isnan(measure.estimate)
 
 
-def is_same(item: MeasurePromise, other: MeasurePromise) -> bool:
+def is_same(item: MeasurePromise | MeasureUpdate, other: MeasurePromise) -> bool:
     """Whether two promises are of one measure, in whatever subgroup."""
     keys = ("name", "threshold", "of_class")
     return all(getattr(item, key) == getattr(other, key) for key in keys)
@@ -187,15 +187,13 @@ def _came(name: str, here: ShownMeasure | None, three: Three | None) -> ForestLi
 
 def _shown_here(view: View, measure: MeasurePromise) -> ShownMeasure | None:
     """What outcomes make of a measure; None if they change nothing."""
-    found, plan = view.update, view.plan
-    if found is None or plan is None:
+    if view.came is None:
         return None
-    keys = ("name", "subgroup", "threshold", "of_class")
-    for item in found.measures:
-        same = all(getattr(item, key) == getattr(measure, key) for key in keys)
-        same = item is found.risk if measure is view.loss else same
+    for item in view.came.update.measures:
+        same = is_same(item, measure) and item.subgroup == measure.subgroup
+        same = item.name == "risk" if measure is view.loss else same
         if same and not item.why_not:
-            return shown_measure(found, item, plan)
+            return view.came.measure(item)
     return None
 
 

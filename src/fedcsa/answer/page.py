@@ -99,11 +99,11 @@ def sections(view: View) -> Iterator[PageSection]:
 
 def _came(view: View) -> Iterator[PageSection]:
     """What outcomes have changed since, and how it came over time."""
-    if view.update is None or view.plan is None:
+    if view.came is None:
         return
-    svg = inline(draw_over_time(view.update, view.plan), "outcomes")
-    table = result_tables.update_table(view.update, view.plan)
-    folded = (result_tables.path_table(view.update, view.plan),)
+    svg = inline(draw_over_time(view.came), "outcomes")
+    table = result_tables.update_table(view.came)
+    folded = (result_tables.path_table(view.came),)
     yield PageSection("outcomes", "With outcomes from here", svg, table, folded)
 
 

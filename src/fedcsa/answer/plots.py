@@ -154,9 +154,9 @@ def plot_outcomes(result: Any) -> ChartDisplay:
         After `FedCSA.update`.
     """
     view = _view(result)
-    if view.update is None or view.plan is None:
+    if view.came is None:
         raise must("result", "a fitted FedCSA after an update", "one without outcomes")
-    return _display(draw_over_time(view.update, view.plan))
+    return _display(draw_over_time(view.came))
 
 
 def _display(chart: Chart, ax: Axes | None = None) -> ChartDisplay:

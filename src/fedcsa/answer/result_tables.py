@@ -12,13 +12,12 @@ from fedcsa.answer.forests import drawn, is_known, is_same, promised_text
 from fedcsa.answer.measure_words import (
     LOSS_NAMES,
     WORDS,
-    loss_words_of,
     spread_text,
     title_and_subgroup,
     title_of,
 )
 from fedcsa.answer.sentences import MOST_LISTED, MOST_MARKS, MOST_PRINTED
-from fedcsa.answer.updated import shown_looks, shown_measure
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.messages.policy import LedgerEntry
 from fedcsa.models.registry import title_of_model
 from fedcsa.plan import Plan
@@ -38,7 +37,6 @@ from fedcsa.words import (
 
 if TYPE_CHECKING:
     from fedcsa.answer.view import SourceLine, View
-    from fedcsa.update import Update
 
 #: What means something in Markdown.
 _SIGNS = re.compile(r"([\\`*_{}\[\]|#~$])")
@@ -97,8 +95,8 @@ def markdown_table(table: Table) -> str:
 
 def answer_tables(view: View) -> Iterator[Table]:
     """What terminal and notebook show: what outcomes change, measures, subgroups, the sources."""
-    if view.update is not None and view.plan is not None:
-        yield update_table(view.update, view.plan)
+    if view.came is not None:
+        yield update_table(view.came)
     if len(view.everybody) > 1:
         yield measure_table(view)
     if view.subgroups:
@@ -365,20 +363,13 @@ def played_measures_table(found: Backtest) -> Table:
     return Table("Promises of every measure", headings, rows, (0,), (0,))
 
 
-def update_table(found: Update, plan: Plan) -> Table:
-    """Every measure that the outcomes change: before and after, side by side.
-
-    Parameters
-    ----------
-    found : Update
-    plan : Plan
-    """
-    rows = []
-    own, often = OF_LOSS.get(plan.loss), len(found.path) > 1
-    for item in found.measures:
+def update_table(came: ShownUpdate) -> Table:
+    """Every measure that the outcomes change: before and after, side by side."""
+    rows, own = [], OF_LOSS.get(came.plan.loss)
+    for item in came.update.measures:
         again = item.name == own and not item.subgroup  # the study's loss stands first
         if not item.why_not and not again:
-            shown = shown_measure(found, item, plan)
+            shown = came.measure(item)
             worth = shown.worth_rows
             rows.append(
                 (
@@ -386,28 +377,22 @@ def update_table(found: Update, plan: Plan) -> Table:
                     shown.text(shown.before),
                     shown.text(shown.alone),
                     shown.text(shown.now),
-                    *([shown.ends(shown.all_looks)] if often else []),
+                    *([shown.ends(shown.all_looks)] if came.often else []),
                     "—" if worth is None else count(worth),
                 )
             )
-    looks = ("for all looks",) if often else ()
+    looks = ("for all looks",) if came.often else ()
     headings = ("measure", "promised", "outcomes alone", "now, with both", *looks, "worth")
     words = tuple(range(len(headings) - 1))  # all but the last; an interval alone stays on one line
     return Table("Before and after", headings, rows, words, words[:4])
 
 
-def path_table(found: Update, plan: Plan) -> Table:
-    """The study's loss after every update.
-
-    Parameters
-    ----------
-    found : Update
-    plan : Plan
-    """
-    words = loss_words_of(plan)
+def path_table(came: ShownUpdate) -> Table:
+    """The study's loss after every update."""
+    words = came.words
     rows = [
         (count(n), words.text(estimate), words.between(lower, upper), words.between(*anytime))
-        for n, (estimate, lower, upper, *anytime) in shown_looks(found, plan)
+        for n, (estimate, lower, upper, *anytime) in came.looks
         if n  # the first is the promise
     ]
     headings = ("outcomes", words.title, "interval", "interval for all looks")

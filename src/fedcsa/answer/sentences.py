@@ -14,12 +14,6 @@ from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
 from fedcsa.answer.measure_words import WORDS
-from fedcsa.answer.updated import (
-    interval_sentence,
-    model_sentence,
-    update_sentence,
-    worth_sentence,
-)
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
@@ -205,9 +199,7 @@ def target_words(view: View) -> str:
 
 def outcomes_sentence(view: View) -> str:
     """What outcomes say, and whether it was as promised; nothing before outcomes came."""
-    if view.update is None or view.plan is None:
-        return ""
-    return update_sentence(view.update, view.plan)
+    return "" if view.came is None else view.came.sentence
 
 
 def examined_sentence(view: View) -> str:
@@ -241,8 +233,7 @@ def examined_sentence(view: View) -> str:
 
 def _verdict(view: View) -> Said:
     """The first screen: what outcomes say, why, and how well."""
-    if view.update is not None:
-        yield "realised", outcomes_sentence(view)
+    yield "realised", outcomes_sentence(view)
     if view.has_model:
         yield "why", view.why
         yield "promised", promise_sentence(view)
@@ -257,13 +248,12 @@ def _verdict(view: View) -> Said:
 
 def _outcomes(view: View) -> Said:
     """What outcomes at the target change."""
-    found = view.update
-    if found is None or view.plan is None:
+    if view.came is None:
         return
-    yield "changed", found.changed
-    yield "corrected", model_sentence(found, view.plan)
-    yield "worth", worth_sentence(found)
-    yield "looks", interval_sentence(found)
+    yield "changed", view.came.update.changed
+    yield "corrected", view.came.model
+    yield "worth", view.came.worth
+    yield "looks", view.came.intervals
     yield "older", "the sections below show the answer from before outcomes came"
 
 

@@ -9,8 +9,7 @@ from rich import table as rich
 from rich.console import Console
 from rich.text import Text
 
-from fedcsa.answer import result_tables, updated
-from fedcsa.answer.measure_words import loss_words_of
+from fedcsa.answer import result_tables
 from fedcsa.answer.sentences import (
     NEW_SITE,
     about_left_out,
@@ -24,12 +23,11 @@ from fedcsa.answer.sentences import (
     said,
     whom_sentence,
 )
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.answer.view import View
 from fedcsa.findings import ADVICE, Finding
-from fedcsa.plan import Plan
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.verdict import Leg
-from fedcsa.update import Update
 from fedcsa.words import candidate_text, percent, printable, sentence
 
 _STYLES = {"note": "dim", "warning": "yellow", "danger": "bold red"}
@@ -170,31 +168,30 @@ def print_backtest(screen: Console, found: Backtest, risk: str) -> None:
         print_findings(screen, found.findings)
 
 
-def print_update(screen: Console, found: Update, plan: Plan) -> None:
+def print_update(screen: Console, came: ShownUpdate) -> None:
     """What outcomes change: verdict, number, model, every measure, and how it came over time.
 
     Parameters
     ----------
     screen : Console
-    found : Update
-    plan : Plan
-        Of the study, whose loss is told in units that people use.
+    came : ShownUpdate
     """
+    found = came.update
     advice = found.verdict.advice
     _print_heading(screen, (advice, *ADVICE[advice]), found.verdict.sentence)
     lines = (
-        ("now", updated.update_sentence(found, plan)),
-        ("", updated.worth_sentence(found)),
+        ("now", came.sentence),
+        ("", came.worth),
         ("changed", found.changed),
-        ("model", updated.model_sentence(found, plan)),
+        ("model", came.model),
     )
     screen.print(_labelled(lines))
     screen.print()
-    print_table(screen, result_tables.update_table(found, plan))
-    screen.print(Text(f"\n{sentence(updated.interval_sentence(found))}", style="dim"))
-    if len(found.path) > 1:
-        screen.print(Text(f"\n{loss_words_of(plan).title} as outcomes came in", style="bold"))
-        for text in updated.path_lines(found, plan):
+    print_table(screen, result_tables.update_table(came))
+    screen.print(Text(f"\n{sentence(came.intervals)}", style="dim"))
+    if came.often:
+        screen.print(Text(f"\n{came.words.title} as outcomes came in", style="bold"))
+        for text in came.path_lines:
             screen.print(Text(text), soft_wrap=True)
     if found.findings:
         print_findings(screen, found.findings)

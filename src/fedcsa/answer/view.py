@@ -28,6 +28,7 @@ from fedcsa.answer.store import (
     restore,
     whole,
 )
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.core.losses import BOUNDED
 from fedcsa.core.normal import normal_quantile
 from fedcsa.core.table import Table1
@@ -238,6 +239,13 @@ class View:
             return "care", "Ask the target", "?"
         advice = self.advice if self.update is None else self.update.verdict.advice
         return (advice, *ADVICE[advice])
+
+    @property
+    def came(self) -> ShownUpdate | None:
+        """What outcomes change, as people read it; None before any came."""
+        if self.update is None or self.plan is None:
+            return None
+        return ShownUpdate(self.update, self.plan)
 
     @property
     def features(self) -> tuple[str, ...]:

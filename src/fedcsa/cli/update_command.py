@@ -67,6 +67,7 @@ def update(
     """
     from fedcsa.answer.store import load_history, plain, save_history
     from fedcsa.answer.terminal import print_update
+    from fedcsa.answer.updated import ShownUpdate
     from fedcsa.outcomes import bring_in
     from fedcsa.study.outcome_tables import read_labelled, read_target_rows
 
@@ -94,7 +95,7 @@ def update(
     content = plain(found.to_json()) | told
 
     def show(screen: Screen) -> None:
-        print_update(screen, found, adaptation.plan)
+        print_update(screen, ShownUpdate(found, adaptation.plan))
         screen.say(f"\n{line}")
 
     output.answer(content, show, path)

@@ -94,7 +94,8 @@ def _window(forest: ForestPlot) -> tuple[float, float]:
         low, high = (new.value * (end / new.value) ** _FARTHEST for end in (new.lower, new.upper))
     else:
         low, high = (new.value + _FARTHEST * (end - new.value) for end in (new.lower, new.upper))
-    return min(low, *came, low), max(high, *came, high)
+    values = (low, high, *came)
+    return min(values), max(values)
 
 
 def _line(panel: Panel, y: int, line: ForestLine, near: tuple[float, float], times: float) -> None:

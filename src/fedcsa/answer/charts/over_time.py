@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from fedcsa.answer.charts.drawing import ACCENT, INK, Chart
-from fedcsa.answer.measure_words import loss_words_of
-from fedcsa.answer.updated import shown_looks
-from fedcsa.plan import Plan
-from fedcsa.update import Update
+from fedcsa.answer.updated import ShownUpdate
 from fedcsa.words import counted
 
 
-def draw_over_time(found: Update, plan: Plan) -> Chart:
-    """The estimate after every update: thick its interval, thin that for all looks.
-
-    Parameters
-    ----------
-    found : Update
-    plan : Plan
-    """
-    words = loss_words_of(plan)
+def draw_over_time(came: ShownUpdate) -> Chart:
+    """The estimate after every update: thick its interval, thin that for all looks."""
+    words, shown, often = came.words, came.looks, came.often
     chart = Chart(f"{words.title} as outcomes came in", 187.0)
     panel = chart.add()
-    shown, often = shown_looks(found, plan), len(found.path) > 1
     n = [outcomes for outcomes, _ in shown]
     estimates, lower, upper, *_ = (
         list(column) for column in zip(*(x for _, x in shown), strict=True)
