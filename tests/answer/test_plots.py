@@ -290,9 +290,10 @@ def test_a_result_shows_verdict_risk_and_sources(making):
     assert promise_sentence(view) in text
     for leg in estimator.legs_.values():
         assert leg.sentence in text
+    bare = re.sub(r' class="\w*"', "", html)
     for line in view.sources:
         cells = f"<td>{line.found_text}</td><td>{percent(line.weight)}</td>"
-        assert f'<th scope="row">{line.name}</th>{cells}' in html
+        assert f'<th scope="row">{line.name}</th>{cells}' in bare
     assert estimator._repr_html_() == html
     assert estimator._repr_mimebundle_()["text/html"] == html
 
@@ -306,7 +307,7 @@ def test_names_are_text_in_a_notebook_too(making):
 
 def test_many_sources_are_counted(making):
     html = view_of(making.made("100 sources"))._repr_html_()
-    assert html.count("<tr>") == 21
+    assert html.count("<tr") == 21
     assert "and 80 more" in html
 
 

@@ -118,6 +118,12 @@ def title_and_subgroup(measure: MeasureRecord | MeasureUpdate) -> str:
     return f"{title}, {measure.subgroup}" if measure.subgroup else title
 
 
+def found_ends(measure: MeasurePromise) -> tuple[float, float] | None:
+    """The smallest and the largest value that a source found; None if none found any."""
+    values = [value for value, _, _ in measure.by_source.values()]
+    return (min(values), max(values)) if values else None
+
+
 def spread_text(measure: MeasurePromise) -> str:
     """The sd between sites, with the scale on which sites are compared.
 

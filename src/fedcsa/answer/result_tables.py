@@ -12,6 +12,7 @@ from fedcsa.answer.forests import drawn, is_known, is_same, promised_text
 from fedcsa.answer.measure_words import (
     LOSS_NAMES,
     WORDS,
+    found_ends,
     spread_text,
     title_and_subgroup,
     title_of,
@@ -133,19 +134,13 @@ def measure_table(view: View) -> Table:
             title_of(item),
             promised_text(item),
             spread_text(item) if is_known(item) else "—",
-            _range(item),
+            WORDS[item.name].between(*(found_ends(item) or (None, None))),
         )
         for item in view.everybody
     ]
     level = "" if view.promise is None else f" ({percent(view.promise.level)})"
     headings = ("measure", f"at a new site{level}", "sd between sites", "at the sources")
     return Table("Measures", headings, rows, (0, 1, 3), (0, 1))
-
-
-def _range(measure: MeasurePromise) -> str:
-    """The smallest and the largest value that a source found."""
-    values = [value for value, _, _ in measure.by_source.values()]
-    return WORDS[measure.name].between(min(values), max(values)) if values else "—"
 
 
 def measure_details(view: View) -> Iterator[Table]:
@@ -188,22 +183,12 @@ def _of_group(view: View, group: str) -> list[MeasurePromise]:
 
 def _group_rows(view: View, told: Sequence[MeasurePromise]) -> list[tuple[str, ...]]:
     """What is promised to a subgroup, and how far that lies from what all others may expect."""
-    apart = {_key(item): item for item in view.differences}
-    return [
-        (
-            item.subgroup,
-            title_of(item),
-            promised_text(item),
-            promised_text(apart[_key(item)])
-            if _key(item) in apart and is_known(apart[_key(item)])
-            else "—",
-        )
-        for item in told
-    ]
-
-
-def _key(item: MeasurePromise) -> tuple[object, ...]:
-    return item.subgroup, item.name, item.threshold, item.of_class
+    rows = []
+    for item in told:
+        apart = [x for x in view.differences if x.subgroup == item.subgroup and is_same(x, item)]
+        less = [promised_text(x) for x in apart if is_known(x)]
+        rows.append((item.subgroup, title_of(item), promised_text(item), *(less or ["—"])))
+    return rows
 
 
 def recalibration_table(told: Recalibration) -> Table:

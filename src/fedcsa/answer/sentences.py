@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from fedcsa.answer.forests import is_known, is_same, promised_text
-from fedcsa.answer.measure_words import WORDS
+from fedcsa.answer.measure_words import WORDS, found_ends
 from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
@@ -287,8 +287,8 @@ def _measures(view: View) -> Said:
 
 def _is_outside(measure: MeasurePromise) -> bool:
     """Whether a new site may expect more, or less, than any source found."""
-    values = [value for value, _, _ in measure.by_source.values()]
-    return bool(values) and not min(values) <= measure.estimate <= max(values)
+    ends = found_ends(measure)
+    return ends is not None and not ends[0] <= measure.estimate <= ends[1]
 
 
 def _calibration(view: View) -> Said:

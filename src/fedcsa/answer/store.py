@@ -254,14 +254,11 @@ def load_ledgers(folder: str | Path) -> dict[str, tuple[LedgerEntry, ...]]:
     content = read_json(folder / "adaptation.json")
     _require_part(folder, "ledgers")
     with whole(folder, "a ledger is missing or was changed"):
-        texts = {
-            str(site): (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8")
-            for position, site in enumerate(content["sites"])
-        }
-        return {
-            site: tuple(map(LedgerEntry.from_json, text.splitlines()))
-            for site, text in texts.items()
-        }
+        found = {}
+        for position, site in enumerate(content["sites"]):
+            text = (folder / "ledgers" / f"{position}.jsonl").read_text(encoding="utf-8")
+            found[str(site)] = tuple(map(LedgerEntry.from_json, text.splitlines()))
+        return found
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import re
 from typing import Annotated, Any
 
 from click.shell_completion import CompletionItem
-from rich.table import Table
 from rich.text import Text
 
 from fedcsa.cli.common import Output, Screen, argument
@@ -110,15 +109,17 @@ def _print(screen: Screen, found: dict[str, dict[str, str]]) -> None:
 
 
 def _list(screen: Screen, known: dict[str, dict[str, str]]) -> None:
-    for title, kinds in (("Findings", SEVERITIES), ("Rules of refusals and errors", ("rule",))):
-        shown = Table(title=title, title_justify="left", title_style="bold", box=None)
-        for heading in ("name", "meaning") if kinds == ("rule",) else ("name", "kind", "meaning"):
-            shown.add_column(heading)
-        for name, about in known.items():
-            if about["kind"] in kinds:
-                kind = () if kinds == ("rule",) else (about["kind"],)
-                shown.add_row(Text(name, style="bold"), *kind, Text(about["meaning"]))
-        screen.print(shown)
+    from fedcsa.answer.result_tables import Table
+    from fedcsa.answer.terminal import print_table
+
+    told = [(name, about["kind"], about["meaning"]) for name, about in known.items()]
+    findings = [line for line in told if line[1] in SEVERITIES]
+    rules = [(name, meaning) for name, kind, meaning in told if kind == "rule"]
+    for table in (
+        Table("Findings", ("name", "kind", "meaning"), findings, (0, 1, 2)),
+        Table("Rules of refusals and errors", ("name", "meaning"), rules, (0, 1)),
+    ):
+        print_table(screen, table)
         screen.print()
     words = {
         word for key, about in known.items() if about["kind"] == "word" for word in _names(key)
