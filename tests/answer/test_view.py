@@ -501,7 +501,7 @@ def test_a_search_is_shown_in_its_order(making):
     assert list(view.smallest_so_far) == [min(risks[: k + 1]) for k in range(3)]
     table = search_table(view)
     assert [row[0] for row in table.rows] == ["1", "1", "2"]
-    assert min(row[3] for row in table.rows) == "0.0 %"
+    assert min(row[3] for row in table.rows) == "0 %"
     [panel] = draw_search(view).panels
     assert [rule.at for rule in panel.rules] == [3.5]
     dots = [mark for mark in panel.marks if isinstance(mark, Dot)]

@@ -233,7 +233,7 @@ def search_table(view: View) -> Table:
     """Every candidate of a search in the order in which it was asked for."""
     rows, smallest = [], view.smallest_so_far[-1]
     for point in view.told_points:
-        more = f"{100.0 * (point.risk / smallest - 1.0):.1f} %" if smallest > 0.0 else "—"
+        more = percent(point.risk / smallest - 1.0) if smallest > 0.0 else "—"
         told = (candidate_text(point.candidate), number(point.risk), more)
         rows.append((str(view.round_of(point)), *told))
     headings = ("round", "candidate", view.risk_name, "above the smallest")

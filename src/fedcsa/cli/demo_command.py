@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 from collections.abc import Mapping
@@ -174,6 +173,7 @@ def _print(
     from fedcsa.answer.result_tables import Table
     from fedcsa.answer.terminal import print_table, print_view
     from fedcsa.answer.view import view_of
+    from fedcsa.target.risk_units import in_units
     from fedcsa.words import candidate_text
 
     rows = sum(len(y) for _, y in drawn.sources.values())
@@ -181,16 +181,17 @@ def _print(
         f"A new hospital has {len(drawn.target)} patients and no outcomes. Five others have {rows} "
         "patients\nwith outcomes (days in hospital), and none of their rows leaves its site.\n"
     )
-    print_view(screen, view_of(results["validated"]))
+    views = {method: view_of(result) for method, result in results.items()}
+    print_view(screen, views["validated"])
     compared = [
         (
-            f"{method} (default)" if method == "validated" else result.plan.titled(method),
-            candidate_text(result.candidate),
-            number(math.sqrt(result.target_risk)),
-            interval(*map(math.sqrt, result.interval)) if result.interval else "—",
-            number(math.sqrt(truth[method])),
+            f"{method} (default)" if method == "validated" else results[method].plan.titled(method),
+            candidate_text(results[method].candidate),
+            number(view.risk),
+            "—" if view.loss is None else interval(view.loss.lower, view.loss.upper),
+            number(in_units(results[method].plan, truth[method])),
         )
-        for method, result in results.items()
+        for method, view in views.items()
     ]
     headings = ("method", "chosen", "estimated RMSE", "for a new site", "true RMSE")
     tones = ["own", *[""] * (len(METHODS) - 1)]

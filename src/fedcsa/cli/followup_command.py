@@ -21,6 +21,7 @@ from fedcsa.cli.common import (
     unbroken,
 )
 from fedcsa.errors import TableError
+from fedcsa.words import number
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
@@ -132,7 +133,7 @@ def _show(screen: Screen, content: dict[str, Any], plan: Plan, result: Path) -> 
         width = content["expected"][0]["upper"] - content["expected"][0]["lower"]
         for line in content["expected"]:
             ends = words.between(line["lower"], line["upper"])
-            share = f"{(line['upper'] - line['lower']) / width:.2f}" if width > 0.0 else "—"
+            share = number((line["upper"] - line["lower"]) / width if width > 0.0 else None)
             n = line["outcomes"]
             when = f"{n}, now" if n and n == before else f"{n}" if n else "none, as promised"
             rows.append((when, ends, share))

@@ -25,7 +25,7 @@ from fedcsa.cli.common import (
     shown_place,
 )
 from fedcsa.errors import StudyError
-from fedcsa.words import listed, number, printable
+from fedcsa.words import listed, number, percent, printable
 
 if TYPE_CHECKING:
     from fedcsa.core.table import Moments, Table1
@@ -184,7 +184,7 @@ def _print(content: dict[str, Any], coding: Columns, screen: Screen) -> None:
         if feature.levels:  # the first is not told: it follows from the others
             first = max(0.0, 1.0 - sum(line["share"] for line in lines))
             shown.add_row(Text(printable(feature.name)), "")
-            shown.add_row(Text(printable(f"  {feature.levels[0]}")), f"{100.0 * first:.0f} %")
+            shown.add_row(Text(printable(f"  {feature.levels[0]}")), percent(first))
         for line in lines:
             label = f"  {line['level']}" if "level" in line else feature.name
             shown.add_row(Text(printable(label)), _value(line))
@@ -209,7 +209,7 @@ def _value(line: dict[str, Any]) -> str:
     ('40 %', '63.1 (11)')
     """
     if "share" in line:
-        return f"{100.0 * line['share']:.0f} %"
+        return percent(line["share"])
     mean, sd = line["mean"], line["sd"]
     digits = max(0, math.ceil(-math.log10(0.01 * sd) - 1e-9))
     short = digits <= 12 and abs(mean) < 1e12
