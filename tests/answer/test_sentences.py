@@ -333,16 +333,16 @@ CLASSES = {"classes": ("no", "yes"), "loss": "brier"}
     ("told", "says"),
     [
         ({}, "no subgroup was declared"),
-        ({"old": (True, -0.05)}, "clearly worse for none of 1 subgroup"),
+        ({"old": (True, -0.05)}, "not clearly worse in 1 subgroup"),
         ({"old": (True, -0.2)}, "clearly worse for old (AUROC 0.7 (0.6 to 0.8))"),
-        ({"old": (True, 0.2)}, "clearly worse for none of 1 subgroup"),
+        ({"old": (True, 0.2)}, "not clearly worse in 1 subgroup"),
         ({"old": (False, None)}, "not enough patients to say for old"),
         (
             {"old": (True, None), "ill": (False, None)},
-            "clearly worse for none of 1 subgroup; not enough patients to say for ill",
+            "not clearly worse in 1 subgroup; not enough patients to say for ill",
         ),
         ({"rmse": True, "old": (True, 0.2)}, "clearly worse for old (RMSE 0.7 (0.6 to 0.8))"),
-        ({"rmse": True, "old": (True, -0.2)}, "clearly worse for none of 1 subgroup"),
+        ({"rmse": True, "old": (True, -0.2)}, "not clearly worse in 1 subgroup"),
     ],
 )
 def test_it_is_said_for_whom_the_model_is_worse(told, says, making):

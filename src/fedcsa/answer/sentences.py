@@ -185,7 +185,7 @@ def whom_sentence(view: View) -> str:
     parts += [f"not enough patients to say for {listed(unknown)}"] if unknown else []
     if not worse and len(unknown) < len(view.subgroups):
         which = counted(len(view.subgroups) - len(unknown), "subgroup")
-        parts.insert(0, f"clearly worse for none of {which}")
+        parts.insert(0, f"not clearly worse in {which}")
     return _then(view, "; ".join(parts))
 
 
@@ -282,7 +282,8 @@ def _measures(view: View) -> Said:
     if view.half_widths:
         asked = f"{percent(PATIENT_LEVEL)} of patients have an outcome within"
         widths = listed([f"± {number(width)}" for width in view.half_widths])
-        yield "patients", f"{asked} {widths} of the prediction, from the nearest to the farthest"
+        far = "from the quarter nearest to the target's centre to the farthest"
+        yield "patients", f"{asked} {widths} of the prediction, {far}"
 
 
 def _is_outside(measure: MeasurePromise) -> bool:
