@@ -10,6 +10,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from fedcsa import DataError, FedCSA, ParameterError, Update, outcomes
+from fedcsa.core.selective import balanced_weights
 from fedcsa.core.strata import design_weights
 from fedcsa.data.coding import Columns
 from fedcsa.outcomes import (
@@ -447,25 +448,66 @@ def test_intervals_that_outcomes_do_not_contradict_keep_their_bits():
         np.testing.assert_array_equal(after.values, before.limits(level).values)
 
 
-def test_every_outcome_is_held_against_an_interval_that_has_not_seen_it(monkeypatch):
-    fedcsa, (seen, y) = fit(), noisy(12, 6.0)
-    asked = []
-    monkeypatch.setattr(
-        outcomes, "with_intervals", lambda *a, **k: asked.append(a) or with_intervals(*a, **k)
-    )
-    (check,) = fedcsa.update(seen, y).intervals
-    answer, rows = asked[0][1:]
-    prior, z = line_prior(OwnOutcomes(answer, rows)), answer.standardised(seen)
-    unseen = rows.output.copy()
-    for k in range(12):  # the 11th and 12th row share the folds of the first two
-        rest = np.arange(12) % 10 != k % 10
-        weights = np.full(rest.sum(), 1.0 / rest.sum())
-        others = Labelled(seen[rest], y[rest], rows.output[rest], weights)
-        unseen[k] = correction_of(answer, others, prior).corrected(rows.output, z)[k]
-    beyond = answer.patient_limits.beyond(unseen, z, y)
-    expected = check_of(None, beyond, np.ones(12), 0.9, 0.01, widen=True)
-    assert check.wider == pytest.approx(expected.wider)
-    assert (check.inside, check.contradicted) == (expected.inside, True)
+def checked(answer, rows, *, coefficients=True):
+    """The check of intervals, every row predicted by a correction that has not seen it."""
+    prior, z = line_prior(OwnOutcomes(answer, rows)), answer.standardised(rows.X)
+    unseen, places = rows.output.copy(), np.arange(len(rows.y))
+    for k in places:  # the 11th and 12th row share the folds of the first two
+        rest = places % 10 != k % 10
+        weights = rows.weights[rest] / rows.weights[rest].sum()
+        others = Labelled(rows.X[rest], rows.y[rest], rows.output[rest], weights)
+        made = correction_of(answer, others, prior, coefficients=coefficients)
+        unseen[k] = made.corrected(rows.output, z)[k]
+    beyond = answer.patient_limits.beyond(unseen, z, rows.y)
+    return check_of(None, beyond, rows.weights, 0.9, 0.01, widen=True)
+
+
+def test_every_outcome_is_held_against_an_interval_that_has_not_seen_it(answer):
+    seen, y = noisy(12, 6.0)
+    found, rows = bring_in(answer, seen, y).last, labelled_rows(answer, seen, y, None, None)
+    assert found.intervals == (checked(answer, rows),)
+    assert found.intervals[0].contradicted
+    # A correction without coefficients is tried out without them.
+    plain = replace(found, correction=replace(found.correction, coefficients=()), findings=())
+    expected = checked(answer, rows, coefficients=False)
+    assert with_intervals(plain, answer, rows, widen=True).intervals == (expected,)
+    assert expected != checked(answer, rows)
+
+
+def test_a_column_of_predictions_is_held_against_outcomes_as_it_is():
+    named = {name: (seen, y, 0.5 * seen.sum(axis=1)) for name, (seen, y) in SOURCES.items()}
+    judged = FedCSA(random_state=0).evaluate(None, named, X, predictions=0.5 * X.sum(axis=1))
+    seen, y = noisy(40, 4.0)
+    column = 0.5 * seen.sum(axis=1) + 0.1
+    last = bring_in(judged, seen, y, predicted=column).last
+    rows = Labelled(seen, y, column, np.full(40, 1.0 / 40))
+    assert last.correction.coefficients == ()
+    assert last.intervals == (checked(judged, rows, coefficients=False),)
+    assert last.intervals[0].contradicted
+
+
+def test_outcomes_that_weights_repair_count_as_effective_rows(answer):
+    seen, y = noisy(80, 2.0, seed=8)
+    seen, y = seen + 0.5, y + 1.0
+    y += 2.0 * (seen[:, 0] - 0.7)  # those with much weight lie off on one side
+    last = bring_in(answer, seen, y).last
+    assert "outcomes-selective" in {item.code for item in last.findings}
+    weights = balanced_weights(answer.standardised(seen), np.full(80, 1.0 / 80))
+    rows = labelled_rows(answer, seen, y, weights, None)
+    assert last.intervals == (checked(answer, rows),)
+    assert last.intervals != (checked(answer, labelled_rows(answer, seen, y, None, None)),)
+    (told,) = (item for item in last.findings if item.code == "intervals-narrow")
+    assert told.evidence["effective rows"] == pytest.approx(last.effective_rows)
+    assert last.effective_rows < 70
+
+
+def test_outcomes_of_one_fold_alone_are_held_against_the_model_as_it_was(answer):
+    seen, y = noisy(12, 6.0)
+    found, weights = bring_in(answer, seen, y).last, np.where(np.arange(12) % 10 == 1, 1.0, 0.0)
+    rows = labelled_rows(answer, seen, y, weights, None)
+    again = with_intervals(replace(found, findings=()), answer, rows, widen=True)
+    inside = answer.patient_limits.holds(rows.output, answer.standardised(seen), y).sum()
+    assert [(check.n_rows, check.inside) for check in again.intervals] == [(12, inside)]
 
 
 def test_a_second_update_begins_with_the_sources_intervals():
@@ -479,17 +521,18 @@ def test_a_second_update_begins_with_the_sources_intervals():
 
 
 def test_outcomes_that_may_be_slips_widen_nothing(answer):
-    for rows, slip in ((2, 8.0), (30, -999.0)):
-        y = answer.output(X[:rows])
-        y[: max(rows // 3, 2)] += slip
-        last = bring_in(answer, X[:rows], y).last
+    off, far = answer.output(X[:2]) + 8.0, answer.output(X[:30])
+    far[:10] -= 999.0
+    for y in (off, far, np.full(30, 7.0)):
+        last = bring_in(answer, X[: len(y)], y).last
         assert last.correction is None
         assert last.intervals[0].contradicted
         assert last.intervals[0].wider == 0.0
-        assert "intervals-narrow" in {item.code for item in last.findings}
+        (told,) = (item for item in last.findings if item.code == "intervals-narrow")
+        assert set(told.evidence) == {"inside", "of", "promised"}
 
 
-def test_the_sets_of_every_class_are_held_against_its_own_outcomes():
+def test_the_sets_of_every_class_are_held_against_its_own_outcomes(monkeypatch):
     def ill(rows, seed, sign=1.0):
         rng = np.random.default_rng(seed)
         seen = rng.normal(0.2, 1.0, (rows, 2))
@@ -505,7 +548,7 @@ def test_the_sets_of_every_class_are_held_against_its_own_outcomes():
     answer, (seen, y) = replace(fedcsa.adaptation_, correction=None), ill(60, 9, -1.0)
     turned = with_intervals(
         replace(fedcsa.update_, correction=None, findings=()), answer,
-        labelled_rows(answer, seen, y, None, None), coefficients=True, widen=True,
+        labelled_rows(answer, seen, y, None, None), widen=True,
     )  # fmt: skip
     assert [check.n_rows for check in turned.intervals] == [(y == c).sum() for c in ("ill", "well")]
     assert all(check.contradicted and check.wider > 0.0 for check in turned.intervals)
@@ -525,8 +568,17 @@ def test_the_sets_of_every_class_are_held_against_its_own_outcomes():
     some = np.concatenate([np.flatnonzero(inside)[:18], np.flatnonzero(~inside)[:7]])
     rows = labelled_rows(answer, fresh[some], np.full(25, "ill"), None, None)
     last = replace(fedcsa.update_, correction=None)
-    check, _ = with_intervals(last, answer, rows, coefficients=True, widen=True).intervals
+    check, _ = with_intervals(last, answer, rows, widen=True).intervals
     assert check == IntervalCheck("ill", 25, 18, False, 0.0)
+    # Outcomes of one class alone are no slip.
+    asked = []
+    monkeypatch.setattr(
+        outcomes, "with_intervals", lambda found, *_, widen: asked.append(widen) or found
+    )
+    assert "outcomes-same" in {
+        f.code for f in fedcsa.update(fresh[:3], ["ill"] * 3, anew=True).findings
+    }
+    assert asked == [True]
 
 
 def test_a_loss_of_your_own_has_its_intervals_checked():

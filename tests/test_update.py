@@ -5,6 +5,8 @@ import dataclasses
 import functools
 import json
 import operator
+from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -228,7 +230,7 @@ def leaves(node, path=()):
 @pytest.mark.parametrize("bad", ["x", 10**400, [1.0], {"x": 1.0}])
 def test_of_an_edited_update_every_type_is_checked(make, bad):
     found = make.updated(
-        findings=(Finding("few-outcomes", evidence={"outcomes": 3.0}),),
+        findings=(Finding("few-outcomes", evidence={"outcomes": 3.0}), Finding("intervals-narrow")),
         intervals=(IntervalCheck(None, 30, 12, True, 0.5),),
     )
     content = json.loads(json.dumps(found.to_json()))
@@ -244,6 +246,25 @@ def test_of_an_edited_update_every_type_is_checked(make, bad):
         node[path[-1]] = bad
         with pytest.raises(refused):
             pytest.fail(f"{path}: {Update.from_json(edited)}")
+
+
+def test_an_edited_update_that_contradicts_itself_is_refused(make):
+    narrow, fine = IntervalCheck("a", 20, 5, True, 0.5), IntervalCheck("b", 10, 9, False, 0.0)
+    said, other = Finding("intervals-narrow"), Finding("few-outcomes")
+    for checks, findings, agrees in (
+        ((narrow, fine), (other, said), True),
+        ((fine, replace(fine, n_rows=20)), (other,), True),
+        ((), (other,), True),
+        ((narrow, fine), (other,), False),
+        ((narrow, fine), (said, said), False),
+        ((fine, replace(fine, n_rows=20)), (said,), False),
+        ((), (said,), False),
+        ((narrow,), (said,), False),
+        ((narrow, replace(fine, n_rows=11)), (said,), False),
+    ):
+        content = make.updated(intervals=checks, findings=findings).to_json()
+        with nullcontext() if agrees else pytest.raises(ValueError, match=r"^$"):
+            Update.from_json(json.loads(json.dumps(content)))
 
 
 def test_the_update_holds_no_row(numbers):

@@ -356,13 +356,14 @@ def bring_in(
         loss=loss,
         predicted=predicted,
     )
-    far = any(finding.code == "outcomes-far" for finding in findings)
-    slips = far or len(y) < FEWEST_TO_CORRECT
+    codes = {finding.code for finding in (*findings, *found.findings)}
+    far, same = "outcomes-far" in codes, "outcomes-same" in codes and not adaptation.plan.classes
+    slips = far or same or len(y) < FEWEST_TO_CORRECT
     if found.correction is not None and slips:
         why = FAR_OUTCOMES if far else TOO_FEW_TO_CORRECT
         found = replace(found, correction=None, gain=None, expected_gain=None, why_same_model=why)
     rows = labelled_rows(adaptation, X, y, weights, predicted)
-    found = with_intervals(found, adaptation, rows, coefficients=predicted is None, widen=not slips)
+    found = with_intervals(found, adaptation, rows, widen=not slips)
     seen = {} if names is None else {
         name: history.digest(name, value) for name, value in zip(names, y.tolist(), strict=True)
     }  # fmt: skip

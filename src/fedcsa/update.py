@@ -27,7 +27,14 @@ from fedcsa.models.correction import Correction
 from fedcsa.target.adaptation import Adaptation
 from fedcsa.target.judge_given import check_target_has, predictions_of
 from fedcsa.target.own_outcomes import LEAST_RISK, Labelled, OwnOutcomes
-from fedcsa.target.per_patient import CONTRADICTED, PATIENT_LEVEL, IntervalCheck, check_of
+from fedcsa.target.per_patient import (
+    CONTRADICTED,
+    PATIENT_LEVEL,
+    IntervalCheck,
+    check_of,
+    effective_rows,
+    whole_rows,
+)
 from fedcsa.target.verdict import Leg, Verdict
 from fedcsa.target.with_outcomes import (
     MANY_CLASSES,
@@ -117,7 +124,7 @@ class Update:
         n times the variance of the logarithm of the risk from n outcomes; None if not known.
     correction : Correction or None
         What changes in the model; None if it cannot be changed, see `why_same_model`.
-        ``replace(adaptation, correction=update.correction)`` predicts with it.
+        ``adaptation.with_correction(update.correction, update.intervals)`` predicts with it.
     why_same_model : str
     gain : float or None
         Risk of the corrected model over that of the model as it was, on the labelled rows, each
@@ -202,7 +209,14 @@ class Update:
         if not values["measures"] or not values["path"]:
             raise ValueError
         rest = {x.name: str(x.type) for x in fields(cls) if x.name not in values}
-        return cls(**values, **{k: plain_value(how, content[k]) for k, how in rest.items()})
+        found = cls(**values, **{k: plain_value(how, content[k]) for k, how in rest.items()})
+        narrow = sum(item.code == "intervals-narrow" for item in found.findings)
+        checked = sum(check.n_rows for check in found.intervals)
+        if narrow != sum(check.contradicted for check in found.intervals) or (
+            found.intervals and checked != found.n_rows
+        ):
+            raise ValueError
+        return found
 
 
 def _verdict(content: Mapping[str, Any]) -> Verdict:
@@ -306,12 +320,11 @@ def _corrected(
     return correction, "", gain, expected_gain(own, correction, risk.after[0])
 
 
-def with_intervals(
-    found: Update, adaptation: Adaptation, rows: Labelled, *, coefficients: bool, widen: bool
-) -> Update:
+def with_intervals(found: Update, adaptation: Adaptation, rows: Labelled, *, widen: bool) -> Update:
     """The update with the intervals per patient held against the same outcomes.
 
-    These corrected the model, too. So every row is predicted by a correction that has not seen it.
+    These corrected the model, too. So every row is predicted by a correction that has not seen it;
+    if rows of one fold have all the weight, there is none, and the model as it was predicts.
 
     Parameters
     ----------
@@ -319,8 +332,6 @@ def with_intervals(
         Whose correction predicts from now on.
     adaptation : Adaptation
     rows : Labelled
-    coefficients : bool
-        Whether the model's coefficients could change.
     widen : bool
         Whether outcomes may widen intervals that they contradict.
     """
@@ -330,10 +341,9 @@ def with_intervals(
     if found.correction is not None:
         prior = line_prior(OwnOutcomes(adaptation, rows))
         assert prior is not None  # noqa: S101 - there is a correction
-        unseen = unseen_output(adaptation, rows, prior, coefficients=coefficients)
-        if unseen is None:
-            return found
-        output = unseen
+        moved = bool(found.correction.coefficients)
+        unseen = unseen_output(adaptation, rows, prior, coefficients=moved)
+        output = rows.output if unseen is None else unseen
     beyond = limits.beyond(output, adaptation.standardised(rows.X), rows.y)
     classes, everybody = adaptation.plan.classes, np.ones(len(beyond), np.bool_)
     # A set promises something to the patients of every class.
@@ -345,19 +355,32 @@ def with_intervals(
         check_of(c, beyond[here], rows.weights[here], limits.level, chance, widen=widen)
         for c, here in parts.items()
     )
-    narrow = tuple(_narrow(check) for check in checks if check.contradicted)
+    narrow = tuple(
+        _narrow(check, effective_rows(rows.weights[here]))
+        for check, here in zip(checks, parts.values(), strict=True)
+        if check.contradicted
+    )
     return replace(found, intervals=checks, findings=(*found.findings, *narrow))
 
 
-def _narrow(check: IntervalCheck) -> Finding:
-    """That outcomes contradict the intervals per patient."""
+def _narrow(check: IntervalCheck, effective: float) -> Finding:
+    """That outcomes contradict the intervals per patient.
+
+    Parameters
+    ----------
+    check : IntervalCheck
+    effective : float
+        Effective rows, which are told if weights make them fewer than the outcomes.
+    """
     told: dict[str, float | str] = {} if check.of_class is None else {"class": check.of_class}
     told |= {"inside": float(check.inside), "of": float(check.n_rows), "promised": PATIENT_LEVEL}
-    if check.of_class is None:
-        return Finding(
-            "intervals-narrow", evidence=told | {"times as wide": float(np.exp(check.wider))}
-        )
-    return Finding("intervals-narrow", evidence=told | {"log-odds wider": check.wider})
+    if whole_rows(effective) < check.n_rows:
+        told["effective rows"] = effective
+    if check.wider and check.of_class is None:
+        told["times as wide"] = float(np.exp(check.wider))
+    elif check.wider:
+        told["log-odds wider"] = check.wider
+    return Finding("intervals-narrow", evidence=told)
 
 
 def expected_interval(adaptation: Adaptation, n_rows: float, last: Update | None = None) -> Three:

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -290,6 +291,10 @@ def test_intervals_that_outcomes_contradict_are_told_wherever_they_are_used(nois
         warned = " ".join(after.stderr.split())
         assert "warning: intervals-narrow" in warned
         assert facts in warned
+        assert warned.count("warning:") == 1  # of the update's other warnings, none
+    assert {"warning", "danger"} & {
+        CATALOGUE[item["code"]][0] for item in content["findings"] if item is not found
+    }
     assert "intervals-narrow" not in invoke("predict", result, new).stderr
     width = [
         np.mean([float(row["upper"]) - float(row["lower"]) for row in csv.DictReader(lines)])
@@ -299,16 +304,20 @@ def test_intervals_that_outcomes_contradict_are_told_wherever_they_are_used(nois
         )
     ]
     assert width[1] / width[0] == pytest.approx(found["evidence"]["times as wide"])
-    sources = view_of(load_result(result)).half_widths
-    np.testing.assert_allclose(
-        view_of(result).half_widths, np.exp(check["wider"]) * np.array(sources)
-    )
+    after = load_result(result)
+    sources = replace(after, intervals=()).half_widths
+    np.testing.assert_allclose(after.half_widths, np.exp(check["wider"]) * np.array(sources))
+    last = load_history(result, after).last
+    shown = (result, None), (after, None), (after, last), (replace(after, intervals=()), last)
+    for each in shown:
+        assert view_of(*each).half_widths == after.half_widths
 
 
 #: None for a check that stands there twice.
 DAMAGED_CHECKS = (
     {"inside": 31}, {"wider": -1.0}, {"wider": 1e9}, {"wider": None}, {"of_class": "ill"},
     {"contradicted": False}, {"contradicted": 1}, {"n_rows": 30.5}, {"inside": "many"}, None,
+    {"inside": 30}, {"n_rows": 31}, {"contradicted": False, "wider": 0.0},
 )  # fmt: skip
 
 

@@ -78,6 +78,16 @@ def test_half_widths_are_shown_for_numbers_with_enough_rows_only(numbers, classe
     assert few.half_widths == ()
 
 
+def test_half_widths_are_those_of_the_intervals_after_outcomes_too(numbers):
+    fedcsa, X, _ = numbers
+    wide = replace(fedcsa.adaptation_, intervals=(IntervalCheck(None, 10, 2, True, np.log(3.0)),))
+    half = np.diff(wide.predict_interval(X), axis=1)[:, 0] / 2.0
+    np.testing.assert_allclose(
+        half, np.array(wide.half_widths)[distance_band(wide.standardised(X))]
+    )
+    np.testing.assert_allclose(wide.half_widths, 3.0 * wide.patient_limits.values)
+
+
 def test_a_higher_level_is_wider(numbers):
     fedcsa, X, _ = numbers
     widths = [np.diff(fedcsa.predict_interval(X, level)).mean() for level in (0.5, 0.8, 0.9, 0.95)]
@@ -180,18 +190,85 @@ def test_outcomes_contradict_as_an_exact_binomial_says(n_rows):
         assert (found.n_rows, found.inside, found.wider) == (n_rows, inside, 0.0)
 
 
+def rounded_up(wider):
+    """The same, its factor rounded up to two digits."""
+    step = 10.0 ** (np.floor(np.log10(np.exp(wider))) - 1.0)
+    return pytest.approx(np.log(np.ceil(np.exp(wider) / step) * step), rel=1e-12)
+
+
 @pytest.mark.parametrize(("n_rows", "rank"), [(8, 8), (9, 9), (10, 10), (25, 24), (60, 55)])
 def test_limits_grow_to_the_split_conformal_rank_of_the_outcomes(n_rows, rank):
     beyond = np.random.default_rng(0).permutation(np.arange(1.0, n_rows + 1.0)) / 10.0
     found = check_of("ill", beyond, np.full(n_rows, 3.0), 0.9, 0.01, widen=True)
-    assert found == IntervalCheck("ill", n_rows, 0, True, rank / 10.0)
+    assert found == IntervalCheck("ill", n_rows, 0, True, found.wider)
+    assert found.wider == rounded_up(rank / 10.0)
 
 
 def test_rows_of_more_weight_count_for_more_in_how_far_limits_grow():
     beyond, weights = np.arange(1.0, 31.0) / 10.0, np.ones(30)
-    assert check_of(None, beyond, weights, 0.8, 0.01, widen=True).wider == 2.5
+    assert check_of(None, beyond, weights, 0.8, 0.01, widen=True).wider == rounded_up(2.5)
     weights[:10] = 2.0
-    assert check_of(None, beyond, weights, 0.8, 0.01, widen=True).wider == 2.4
+    assert check_of(None, beyond, weights, 0.8, 0.01, widen=True).wider == rounded_up(2.4)
+
+
+def test_how_far_limits_grow_is_no_single_outcome():
+    for exact in np.random.default_rng(0).uniform(1e-12, 6.0, 200):
+        wider = check_of(None, np.full(20, exact), np.ones(20), 0.9, 0.01, widen=True).wider
+        assert wider == rounded_up(exact)
+        assert wider > exact
+        assert float(f"{np.exp(wider):.2g}") == pytest.approx(np.exp(wider), rel=1e-12)
+    least, most = (
+        check_of(None, np.full(20, x), np.ones(20), 0.9, 0.01, widen=True).wider
+        for x in (np.finfo(float).eps, MOST_WIDER)
+    )
+    assert (np.exp(least), most) == (pytest.approx(1.1), MOST_WIDER)
+
+
+def test_weighted_outcomes_count_as_effective_rows():
+    # Ten rows outside; fifty inside have nine tenths, or half, of the weight.
+    outside = np.arange(60) >= 50
+    for share in (0.9, 0.8, 0.7, 0.6, 0.5):
+        weights = np.where(outside, (1.0 - share) / 10.0, share / 50.0)
+        effective = weights.sum() ** 2 / (weights**2).sum()
+        counted = int(effective)
+        missed = int(counted * (1.0 - share) + 1e-9)
+        contradicted = bool(binom.sf(missed - 1, counted, 0.1) < 0.01)
+        assert contradicted == (share < 0.8)
+        for factor in (1.0, 7.0):
+            found = check_of(None, 1.0 * outside, factor * weights, 0.9, 0.01, widen=True)
+            assert (found.n_rows, found.inside, found.contradicted) == (60, 50, contradicted)
+            assert (found.wider > 0.0) == contradicted
+
+
+def test_a_few_heavy_rows_are_few_outcomes():
+    # Of forty rows, four have nearly all the weight: three of them outside contradict nothing …
+    beyond, weights = np.zeros(40), np.where(np.arange(40) < 4, 1.0, 1e-12)
+    beyond[:3] = 0.5, 0.6, 0.7
+    assert binom.sf(2, 4, 0.1) < 0.01 < binom.sf(1, 4, 0.1)
+    assert not check_of(None, beyond * [0, *[1] * 39], weights, 0.9, 0.01, widen=True).contradicted
+    found = check_of(None, beyond, weights, 0.9, 0.01, widen=True)
+    assert (found.n_rows, found.inside, found.contradicted) == (40, 37, True)
+    # … and tell nothing of nine in ten: limits hold the farthest row of all.
+    beyond[20] = 2.0
+    assert check_of(None, beyond, weights, 0.9, 0.01, widen=True).wider == rounded_up(2.0)
+
+
+def test_rows_without_weight_are_no_outcomes():
+    none = check_of(None, np.ones(5), np.zeros(5), 0.9, 0.01, widen=True)
+    assert none == IntervalCheck(None, 5, 0, False, 0.0)
+    assert check_of("a", np.empty(0), np.empty(0), 0.9, 0.01, widen=True).n_rows == 0
+
+
+@pytest.mark.parametrize("n_rows", [3, 9, 10, 49, 60])
+def test_equal_weights_count_every_row(n_rows):
+    for outside in range(n_rows + 1):
+        beyond = np.where(np.arange(n_rows) < outside, 1.0, 0.0)
+        plain, shares = (
+            check_of(None, beyond, np.full(n_rows, w), 0.9, 0.01, widen=True)
+            for w in (1.0, 1.0 / n_rows)
+        )
+        assert plain == shares
+        assert plain.contradicted == (binom.sf(outside - 1, n_rows, 0.1) < 0.01)
 
 
 def test_limits_that_outcomes_do_not_contradict_stay_as_they_are():
@@ -223,8 +300,7 @@ def test_widened_limits_hold_the_outcomes_up_to_the_rank(numbers, classes):
         parts = [y == k for k in (0, 1)] if limits.classes else [np.isfinite(y)]
         told = [check_of("", far[p], np.ones(p.sum()), 0.9, 0.01, widen=True) for p in parts]
         assert all(check.contradicted for check in told)
-        nudged = [replace(check, wider=check.wider * (1 + 1e-12)) for check in told]
-        held = limits.widened(nudged).holds(output, z, y)
+        held = limits.widened(told).holds(output, z, y)
         for here in parts:
             assert held[here].sum() >= np.ceil(0.9 * (here.sum() + 1))
 
@@ -240,7 +316,15 @@ def test_an_impossible_outcome_puts_its_class_into_every_set():
 
 @pytest.mark.parametrize(
     ("inside", "contradicted", "wider"),
-    [(11, True, 0.5), (2, True, -0.1), (2, True, MOST_WIDER + 1), (2, True, np.nan), (9, False, 1)],
+    [
+        (11, True, 0.5),
+        (10, True, 0.5),
+        (11, False, 0.0),
+        (2, True, -0.1),
+        (2, True, MOST_WIDER + 1),
+        (2, True, np.nan),
+        (9, False, 1),
+    ],
 )
 def test_a_check_that_cannot_be_is_refused(inside, contradicted, wider):
     with pytest.raises(ValueError, match=r"^$"):

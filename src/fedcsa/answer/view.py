@@ -163,7 +163,7 @@ class View:
     decision_curve : DecisionCurve or None
     half_widths : tuple of float
         Of the interval of nine of ten patients, by distance from the target's centre, nearest
-        first; none for classes, or if too few rows stand behind it.
+        first, as outcomes widened it; none for classes, or if too few rows stand behind it.
     sources : tuple of SourceLine
         Those that reported, the heaviest first.
     points : tuple of Point
@@ -404,7 +404,7 @@ def view_of(result: Adaptation | str | Path, update: Update | None = None) -> Vi
         What outcomes changed, if the answer is not a folder, which knows.
     """
     if isinstance(result, Adaptation):
-        return _updated(_of(result), update)
+        return _updated(result, update)
     with whole(Path(result), "something is missing or was changed"):
         return _of_folder(Path(result))
 
@@ -456,26 +456,26 @@ def _of(a: Adaptation) -> View:
     return replace(view, risk=risk, points=_points(a), rounds=a.rounds, methods=methods)
 
 
-def _updated(view: View, update: Update | None) -> View:
+def _updated(a: Adaptation, update: Update | None) -> View:
     """The view after outcomes came: verdict and legs are with them, their findings stand first.
 
     Parameters
     ----------
-    view : View
+    a : Adaptation
     update : Update or None
     """
+    view = _of(a)
     if update is None:
         return view
     verdict, findings = update.verdict, (*update.findings, *view.findings)
     legs = verdict.legs or view.legs
-    times = math.exp(update.intervals[0].wider) if view.half_widths and update.intervals else 1.0
     return replace(
         view,
         update=update,
         why=verdict.sentence,
         legs=legs,
         findings=findings,
-        half_widths=tuple(times * half for half in view.half_widths),
+        half_widths=replace(a, intervals=update.intervals).half_widths,
     )
 
 
@@ -578,7 +578,7 @@ def _of_folder(folder: Path) -> View:
     view = View(str(federation.get("study", "")), "no", why)
     if content:
         adaptation = restore(content, folder)
-        view = _updated(_of(adaptation), load_history(folder, adaptation).last)
+        view = _updated(adaptation, load_history(folder, adaptation).last)
     fates = {**view.absent, **(federation.get("sources") or optional("sources.json"))}
     reported = {line.name for line in view.sources}
     return replace(

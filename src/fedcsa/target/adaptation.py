@@ -498,10 +498,11 @@ class Adaptation:
 
     @property
     def half_widths(self) -> tuple[float, ...]:
-        """Half widths of the 90 % interval per patient, by distance; empty if there are none."""
+        """Half widths of `predict_interval` at 90 %, by distance; empty if there are none."""
         found = self.patient_limits
-        told = found is not None and not found.classes and bool(np.isfinite(found.values).all())
-        return tuple(found.values.tolist()) if found is not None and told else ()
+        if found is None or found.classes or not np.isfinite(found.values).all():
+            return ()
+        return tuple(found.widened(self.intervals).values.tolist())
 
     def predict_interval(self, X: ArrayLike, level: float = PATIENT_LEVEL) -> Array:
         """Lower and upper end of the interval of every row, shape (rows, 2).

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,8 @@ PATIENT_LEVEL = 0.9
 CONTRADICTED = 0.01
 #: Limits grow by no more: an interval e⁵⁰ times as wide, and log-odds of 50, exclude nothing.
 MOST_WIDER = 50.0
+#: The factor of half widths, or of odds, has two digits: an exact one would tell one outcome.
+FACTOR = Context(prec=2, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class IntervalCheck:
         These outcomes, and those of them in an interval for `PATIENT_LEVEL` of patients.
     contradicted : bool
         Whether so few are inside by chance with a probability below `CONTRADICTED`, divided by
-        the number of classes.
+        the number of classes; weighted outcomes count as effective rows.
     wider : float
         Added to the logarithm of half widths, or to the limit of the class; 0 leaves them.
     """
@@ -49,7 +53,7 @@ class IntervalCheck:
 
     def __post_init__(self) -> None:
         most = MOST_WIDER if self.contradicted else 0.0
-        if self.inside > self.n_rows or not 0.0 <= self.wider <= most:
+        if self.inside > self.n_rows - self.contradicted or not 0.0 <= self.wider <= most:
             raise ValueError
 
 
@@ -113,7 +117,7 @@ class Limits:
         return inside
 
     def widened(self, checks: Sequence[IntervalCheck]) -> Limits:
-        """The same after outcomes at the target: wider where they contradicted, never narrower."""
+        """The same after outcomes at the target: wider where these contradicted the sources'."""
         more = np.array([check.wider for check in checks])
         if not more.any():
             return self
@@ -144,13 +148,25 @@ class Limits:
         return found
 
 
+def effective_rows(weights: Array) -> float:
+    """(Σw)²/Σw²: so many rows of equal weight tell as much; 0 if no row has weight."""
+    squares = weights @ weights
+    return float(weights.sum() ** 2 / squares) if squares > 0.0 else 0.0
+
+
+def whole_rows(effective: float) -> int:
+    """Effective rows as a count, rounded down; an error of rounding takes none away."""
+    return math.floor(round(effective, 9))
+
+
 def check_of(
     of_class: str | None, beyond: Array, weights: Array, level: float, chance: float, *, widen: bool
 ) -> IntervalCheck:
     """Hold the limits of an interval, or of a class, against outcomes.
 
     Where these contradict them, limits grow to the split conformal ones of the outcomes
-    themselves; if too few came for that level, until they hold the farthest.
+    themselves; if too few came for that level, until they hold the farthest. The factor by which
+    they grow is rounded up, see `FACTOR`.
 
     Parameters
     ----------
@@ -158,7 +174,8 @@ def check_of(
     beyond : array of shape (rows,)
         As `Limits.beyond` gives it, of predictions that have not seen these outcomes.
     weights : array of shape (rows,)
-        Rows are counted without them.
+        Up to a factor. If they differ, so many effective rows are counted, and of these the share
+        of weight that lies outside.
     level : float
         Of the limits.
     chance : float
@@ -170,15 +187,18 @@ def check_of(
     --------
     >>> far = np.array([0.0] * 5 + [0.1, 0.2, 0.3, 0.4, 0.5])
     >>> check_of(None, far, np.ones(10), 0.9, 0.01, widen=True)
-    IntervalCheck(of_class=None, n_rows=10, inside=5, contradicted=True, wider=0.5)
+    IntervalCheck(of_class=None, n_rows=10, inside=5, contradicted=True, wider=0.5306282510621704)
     """
-    n_rows, outside = len(beyond), int((beyond > 0.0).sum())
-    contradicted = outside > 0 and bool(bdtrc(outside - 1, n_rows, 1.0 - level) < chance)
-    wider = 0.0
+    outside, effective = beyond > 0.0, effective_rows(weights)
+    counted, missed, wider = whole_rows(effective), 0, 0.0
+    if counted:
+        missed = whole_rows(counted * float(weights @ outside / weights.sum()))
+    contradicted = missed > 0 and bool(bdtrc(missed - 1, counted, 1.0 - level) < chance)
     if contradicted and widen:
-        effective = float(weights.sum() ** 2 / (weights @ weights))
-        wider = min(split_limit(beyond, weights, effective, level), float(beyond.max()))
-    return IntervalCheck(of_class, n_rows, n_rows - outside, contradicted, wider)
+        exact = min(split_limit(beyond, weights, effective, level), float(beyond.max()))
+        factor = FACTOR.create_decimal_from_float(math.exp(exact))
+        wider = min(math.log(factor), MOST_WIDER)
+    return IntervalCheck(of_class, len(beyond), int((~outside).sum()), contradicted, wider)
 
 
 def limits_of(
