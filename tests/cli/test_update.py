@@ -335,6 +335,41 @@ def test_damaged_checks_of_intervals_are_named(noisy, invoke):
         assert "damaged: updates.json was changed" in result.stderr, damage
 
 
+def test_an_update_from_before_intervals_were_checked_is_read(noisy, invoke):
+    result, new = noisy / "result", noisy / "new.csv"
+    before = invoke("predict", result, new, "--interval", "0.9")
+    invoke("update", result, noisy / "noisy.csv", "-q")
+    path = result / HISTORY
+    told = json.loads(path.read_text(encoding="utf-8"))
+    assert told["format"] == 2
+    last = load_history(result, load_result(result)).last
+    del told["update"]["intervals"]
+    kept = [item for item in told["update"]["findings"] if item["code"] != "intervals-narrow"]
+    told["update"]["findings"] = kept
+    for number, code in ((2, 3), (1, 0)):
+        path.write_text(json.dumps({**told, "format": number}), encoding="utf-8")
+        after = invoke("predict", result, new, "--interval", "0.9")
+        assert after.exit_code == code
+        assert ("damaged: updates.json was changed" in after.stderr) == (code == 3)
+    assert "intervals-narrow" not in after.stderr
+    assert after.stdout != before.stdout  # it is corrected
+    old = load_result(result)
+    assert (old.correction, old.intervals) == (last.correction, ())
+    # The next update brings the check, and the format of today.
+    assert invoke("update", result, noisy / "noisy.csv", "-q").exit_code in (0, 6, 7)
+    assert load_history(result, old).last.intervals == last.intervals
+    assert json.loads(path.read_text(encoding="utf-8"))["format"] == 2
+
+
+def test_a_list_from_before_intervals_were_checked_is_read(noisy):
+    result, path = noisy / "result", noisy / "result" / HISTORY
+    told = json.loads(path.read_text(encoding="utf-8"))
+    assert told["update"] is None
+    design = load_history(result, load_result(result)).design
+    path.write_text(json.dumps({**told, "format": 1}), encoding="utf-8")
+    assert load_history(result, load_result(result)).design == design
+
+
 def test_a_method_of_the_paper_has_no_promise_to_keep(finished, tmp_path, invoke):
     folder = shutil.copytree(finished("paper"), tmp_path / "s")
     result = invoke("update", folder / "result", folder / "other.csv", "--json")

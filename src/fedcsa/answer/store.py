@@ -185,7 +185,9 @@ def load_history(folder: str | Path, adaptation: Adaptation) -> History:
         return History()
     content = read_json(path)
     with whole(Path(folder), f"{HISTORY} was changed"):
-        _require(content.get("format") == HISTORY_FORMAT)
+        _require(content.get("format") in (1, HISTORY_FORMAT))
+        if content["format"] == 1 and content["update"] is not None:
+            content["update"]["intervals"] = []  # outcomes did not check intervals then
         if content["result"] == result_digest(adaptation):
             found = History.from_json(content)
             _require(found.last is None or _is_of(found.last, adaptation))
