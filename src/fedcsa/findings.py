@@ -135,7 +135,7 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "intervals-narrow": (
         "warning",
         "fewer outcomes lie in their intervals per patient, or in their sets, than was promised",
-        "do not rely on the sources' ones; the evidence says how much wider they are from now on",
+        "do not rely on the sources' ones; if outcomes widened them, the evidence says by how much",
     ),
     "outcomes-same": (
         "warning",

@@ -14,6 +14,7 @@ from fedcsa.answer.view import View, view_of
 from fedcsa.findings import Finding
 from fedcsa.target.adaptation import Concluded
 from fedcsa.target.backtest_result import Backtest, BacktestRow
+from fedcsa.target.per_patient import IntervalCheck
 from fedcsa.target.promised_measures import Calibration, MeasurePromise
 from fedcsa.target.verdict import Verdict
 from fedcsa.target.with_outcomes import MeasureUpdate
@@ -197,6 +198,31 @@ def test_a_sentence_is_said_where_it_is_true_and_only_there(name, making, result
     assert text.endswith(".")
     assert ".." not in text
     assert name not in everything(made(false, making, result))
+
+
+@pytest.mark.parametrize(
+    ("effective", "contradicted", "wider", "says"),
+    [
+        (3.0, False, 0.0, "90 % of patients"),
+        (3.0, True, 0.0, None),
+        (30.0, True, 0.0, None),
+        (3.0, True, 0.5, "3 of 4 patients"),
+        (4.7, True, 0.5, "4 of 5 patients"),
+        (8.99, True, 0.5, "8 of 9 patients"),
+        (9.0 - 1e-14, True, 0.5, "90 % of patients"),
+        (30.0, True, 0.5, "90 % of patients"),
+    ],
+)
+def test_half_widths_hold_for_as_many_patients_as_outcomes_allow(
+    effective, contradicted, wider, says, result
+):
+    check = IntervalCheck(None, 90, 20, contradicted, wider)
+    came = replace(OUTCOMES, effective_rows=effective, intervals=(check,))
+    told = everything(replace(result(measured={"half_widths": (1.5, 2.0)}), update=came))
+    if says is None:
+        assert "patients" not in told
+    else:
+        assert told["patients"].startswith(f"{says} have an outcome within ± 1.5, ± 2 of the pred")
 
 
 MOSTLY_OWN = (

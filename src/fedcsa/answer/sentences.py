@@ -18,7 +18,7 @@ from fedcsa.findings import CATALOGUE, CAUSES, SEVERITIES, Finding, Severity
 from fedcsa.models.description import RATIO_POWER
 from fedcsa.target.backtest_result import Backtest
 from fedcsa.target.estimate import MAX_IMBALANCE, MIN_EFFECTIVE_ROWS, MOSTLY_OWN
-from fedcsa.target.per_patient import PATIENT_LEVEL
+from fedcsa.target.per_patient import PATIENT_LEVEL, whole_rows
 from fedcsa.target.promised_measures import MeasurePromise
 from fedcsa.target.risk_units import ratio_on, risk_word
 from fedcsa.words import (
@@ -279,11 +279,24 @@ def _measures(view: View) -> Said:
     if any(map(_is_outside, view.everybody)):
         where = "where the target's own predictions spread differently from theirs"
         yield "outside", f"an estimate may lie outside what the sources found, {where}"
-    if view.half_widths:
-        asked = f"{percent(PATIENT_LEVEL)} of patients have an outcome within"
+    asked = _held_for(view)
+    if view.half_widths and asked:
         widths = listed([f"± {number(width)}" for width in view.half_widths])
+        within = f"{asked} patients have an outcome within {widths} of the prediction"
         far = "from the quarter nearest to the target's centre to the farthest"
-        yield "patients", f"{asked} {widths} of the prediction, {far}"
+        yield "patients", f"{within}, {far}"
+
+
+def _held_for(view: View) -> str:
+    """Of how many patients half widths hold the outcome; nothing if outcomes say of fewer."""
+    found = view.update
+    if found is not None and any(check.contradicted for check in found.intervals):
+        n = whole_rows(found.effective_rows)
+        if not any(check.wider for check in found.intervals):
+            return ""
+        if n / (n + 1) < PATIENT_LEVEL:  # their largest distance tells no more
+            return f"{n} of {n + 1}"
+    return f"{percent(PATIENT_LEVEL)} of"
 
 
 def _is_outside(measure: MeasurePromise) -> bool:
