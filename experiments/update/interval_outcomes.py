@@ -48,7 +48,7 @@ LEVEL = 0.9
 class Settings:
     """What the study fixes."""
 
-    seed: int = 2000  # the rule was made on seeds below 1000
+    seed: int = 4000  # made on seeds below 1000, and changed once after a look at 2000 to 2019
     studies: int = 20  # of every family
     outcomes: tuple[int, ...] = (10, 25, 60)
 

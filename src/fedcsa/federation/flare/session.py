@@ -45,6 +45,9 @@ Watch = Callable[[dict[str, Any]], None]
 ATTEMPTS = 4
 #: Seconds between two looks at a job: soon enough for a person who watches.
 _POLL = 0.3
+#: Seconds between two questions of a site for its next task; the engine's own two would make a
+#: round of half a second one of two.
+ASK_EVERY = 0.1
 #: Seconds that a job may take to be scheduled and started, beside the deadline.
 _START = 120.0
 #: What the engine raises if the server does not answer.
@@ -343,7 +346,7 @@ def write_job(submission: Submission, folder: Path) -> Path:
     })  # fmt: skip
     write_json(folder / "app_server" / "config" / "config_fed_server.json", {
         "format_version": 2,
-        "server": {"heart_beat_timeout": 600, "task_request_interval": 0.1},
+        "server": {"heart_beat_timeout": 600, "task_request_interval": ASK_EVERY},
         "task_data_filters": [], "task_result_filters": [], "components": [],
         "workflows": [{
             "id": "study", "path": CONTROLLER,
