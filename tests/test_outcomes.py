@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
@@ -13,9 +14,11 @@ from fedcsa import DataError, FedCSA, ParameterError, Update, outcomes
 from fedcsa.core.selective import balanced_weights
 from fedcsa.core.strata import design_weights
 from fedcsa.data.coding import Columns
+from fedcsa.data.columns import Feature, Outcome
 from fedcsa.outcomes import (
     FAR_OUTCOMES,
     FEWEST_TO_CORRECT,
+    OTHER_UNIT,
     TOO_FEW_TO_CORRECT,
     History,
     ListDesign,
@@ -304,7 +307,32 @@ def test_outcomes_in_another_unit_are_noticed():
     right = bring_in(model.adaptation_, target, y)
     grams = bring_in(model.adaptation_, target, 1000.0 * y)
     assert "outcome-unit" not in codes(right)
-    assert codes(grams)["outcome-unit"] == {"looks": "1,000 times the target's: divide by 1000"}
+    assert codes(grams)["outcome-unit"] == {"looks": "1,000 times the sources': divide by 1000"}
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "looks"),
+    [
+        ("los", 24.0, "like hours where the sources' is days: divide by 24"),
+        ("mark", 28.35, "28.35 times the sources': divide by 28.35"),
+    ],
+)
+def test_the_unit_of_outcomes_is_told_by_their_name_and_their_model_stays(name, times, looks):
+    rng = np.random.default_rng(1)
+
+    def stays(rows):
+        Z, y = hospital(rng, rows)
+        return pd.DataFrame(Z, columns=["x0", "x1"]), 20.0 + y
+
+    columns = Columns((Feature("x0"), Feature("x1")), Outcome(name))
+    model = FedCSA(candidates=[0.0], columns=columns, random_state=0)
+    target, y = stays(100)
+    model.fit({site: stays(90) for site in "abc"}, target)
+    found = model.update(target, times * y)
+    evidence = {finding.code: finding.evidence for finding in found.findings}
+    assert evidence["outcome-unit"] == {"looks": looks}
+    assert (found.correction, found.why_same_model) == (None, OTHER_UNIT)
+    assert all(check.wider == 0.0 for check in found.intervals)
 
 
 def test_a_code_among_outcomes_is_noticed(answer):

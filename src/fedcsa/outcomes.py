@@ -21,7 +21,7 @@ from fedcsa.core.arrays import Array, is_whole
 from fedcsa.core.losses import Loss
 from fedcsa.core.selective import Selection, balanced_weights, selection_of
 from fedcsa.core.strata import Labels, design_weights, n_strata, review_order, strata_by
-from fedcsa.core.units import other_units
+from fedcsa.core.units import CONVERSIONS, other_units
 from fedcsa.data.cells import Cells, numbered_rows
 from fedcsa.errors import DataError, must, raise_all
 from fedcsa.findings import Finding
@@ -44,6 +44,7 @@ DIGEST_LETTERS = 16
 FAR_OFF = 10.0
 #: Why they do not correct the model.
 FAR_OUTCOMES = "single outcomes lie absurdly far from their predictions"
+OTHER_UNIT = "the outcomes look as if they were in another unit"
 #: Fewer outcomes do not correct the model: of two that disagree nobody can say which is a slip.
 FEWEST_TO_CORRECT = 3
 TOO_FEW_TO_CORRECT = f"that takes {FEWEST_TO_CORRECT} outcomes, because one may be a slip"
@@ -358,9 +359,10 @@ def bring_in(
     )
     codes = {finding.code for finding in (*findings, *found.findings)}
     far, same = "outcomes-far" in codes, "outcomes-same" in codes and not adaptation.plan.classes
-    slips = far or same or len(y) < FEWEST_TO_CORRECT
+    unit = "outcome-unit" in codes
+    slips = far or unit or same or len(y) < FEWEST_TO_CORRECT
     if found.correction is not None and slips:
-        why = FAR_OUTCOMES if far else TOO_FEW_TO_CORRECT
+        why = OTHER_UNIT if unit else FAR_OUTCOMES if far else TOO_FEW_TO_CORRECT
         found = replace(found, correction=None, gain=None, expected_gain=None, why_same_model=why)
     rows = labelled_rows(adaptation, X, y, weights, predicted)
     found = with_intervals(found, adaptation, rows, widen=not slips)
@@ -509,10 +511,12 @@ def _strange(
     error = max(risk, 0.0) if adaptation.plan.loss == "squared" else risk**2
     expected = np.array([output.mean()]), np.array([np.sqrt(output.var() + error)])
     own = np.array([y.mean()]), np.array([y.std()])
-    found = [
-        Finding("outcome-unit", evidence={"looks": item.words.removeprefix("looks ")})
-        for item in other_units(["outcome"], [False], len(y), own, expected)
-    ]
+    found, columns = [], adaptation.columns
+    name = "" if columns is None or columns.outcome is None else columns.outcome.name
+    for item in other_units([name], [False], len(y), own, expected):
+        # Without a name that speaks for it, a unit would be a guess by the factor alone.
+        looks = item.beside("the sources'", units=CONVERSIONS[item.conversion].is_named_by(name))
+        found.append(Finding("outcome-unit", evidence={"looks": looks}))
     off = np.abs(y - output)
     usual = float(np.median(off)) if len(off) >= FEWEST_TO_CORRECT else 0.0
     far = int((off > FAR_OFF * max(error**0.5, usual)).sum())

@@ -199,13 +199,7 @@ def load_history(folder: str | Path, adaptation: Adaptation) -> History:
 
 
 def _is_of(update: Update, adaptation: Adaptation) -> bool:
-    """Whether an update can be one of this result.
-
-    Parameters
-    ----------
-    update : Update
-    adaptation : Adaptation
-    """
+    """Whether an update can be one of this result."""
     moved = () if update.correction is None else update.correction.coefficients
     names = {item.name for item in update.measures[1:]}
     classes: list[str | None] = [str(label) for label in adaptation.plan.classes]

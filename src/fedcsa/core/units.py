@@ -53,6 +53,15 @@ class Conversion:
     words: tuple[str, ...] = ()
     only_named: bool = False
 
+    def is_named_by(self, column: str) -> bool:
+        """Whether a column's name speaks for it.
+
+        >>> CONVERSIONS["days"].is_named_by("hospital_stay"), CONVERSIONS["days"].is_named_by("x")
+        (True, False)
+        """
+        parts = "".join(sign if sign.isalpha() else " " for sign in column.lower()).split()
+        return any(part.startswith(self.words) for part in parts if self.words)
+
     def undone(self, mean: float, sd: float, *, divide: bool) -> tuple[float, float]:
         """Mean and sd of the column once it is converted into the target's unit.
 
@@ -126,18 +135,36 @@ class OtherUnit:
         >>> OtherUnit(0, "temperature", "multiply").words
         "looks like °C where the target's is °F: multiply by 1.8 and add 32"
         """
-        units, divide = CONVERSIONS[self.conversion], self.direction == "divide"
-        own, other = (units.larger, units.smaller) if divide else (units.smaller, units.larger)
-        by = f"{self.direction} by {units.factor:.4g}"
-        if units.offset:
+        return "looks " + self.beside("the target's")
+
+    def beside(self, whose: str, *, units: bool = True) -> str:
+        """The same of a column beside that of others.
+
+        Parameters
+        ----------
+        whose : str
+            The others' column.
+        units : bool
+            Whether to name units; otherwise only how many times as large it is.
+
+        Examples
+        --------
+        >>> OtherUnit(0, "ounces", "divide").beside("the sources'", units=False)
+        "28.35 times the sources': divide by 28.35"
+        """
+        known, divide = CONVERSIONS[self.conversion], self.direction == "divide"
+        own, other = (known.larger, known.smaller) if divide else (known.smaller, known.larger)
+        by = f"{self.direction} by {known.factor:.4g}"
+        if known.offset:
             by = (
-                f"take off {units.offset:g} and {by}"
+                f"take off {known.offset:g} and {by}"
                 if divide
-                else f"{by} and add {units.offset:g}"
+                else f"{by} and add {known.offset:g}"
             )
-        times = f"{units.factor:,.0f} times" if divide else f"1/{units.factor:,.0f} of"
-        looks = f"like {own} where the target's is {other}" if own else f"{times} the target's"
-        return f"looks {looks}: {by}"
+        size = f"{known.factor:,.0f}" if known.factor >= 1000.0 else f"{known.factor:.4g}"
+        times = f"{size} times" if divide else f"1/{size} of"
+        like = f"like {own} where {whose} is {other}" if own and units else f"{times} {whose}"
+        return f"{like}: {by}"
 
 
 def other_units(
@@ -236,10 +263,9 @@ def _best(
         Mean and sd at the source and at the target.
     """
     apart = abs(here[0] - there[0]) / min(here[1], there[1])
-    parts = "".join(sign if sign.isalpha() else " " for sign in name.lower()).split()
     fits = []
     for key, conversion in CONVERSIONS.items():
-        named = any(part.startswith(conversion.words) for part in parts if conversion.words)
+        named = conversion.is_named_by(name)
         if apart <= (FAR_NAMED if named else _FAR) or (conversion.only_named and not named):
             continue
         for direction in DIRECTIONS:
