@@ -461,6 +461,8 @@ CANDIDATES = "the same number of candidates throughout"
         ({"failed": {"-1": "ValueError"}}, "failures of known candidates"),
         ({"failed": {"zero": "ValueError"}}, "failures of known candidates"),
         ({"failed": {"": "ValueError"}}, "failures of known candidates"),
+        ({"failed": {"01": "ValueError"}}, "failures of known candidates"),
+        ({"failed": {"\u0661": "ValueError"}}, "failures of known candidates"),
         ({"failed": {"0" * 12: "ValueError"}}, "failures of known candidates"),
         ({"failed": {"0": 5}}, "failures of known candidates"),
         ({"findings": ["grid-edge"]}, "findings as code and evidence"),

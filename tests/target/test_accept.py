@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
+from fedcsa import FedCSA
+from fedcsa.core.scores import NUMBER_SUMS
 from fedcsa.errors import MessageError, ParameterError
-from fedcsa.messages.messages import Refusal
+from fedcsa.messages.messages import ExaminationReport, Refusal
 from fedcsa.messages.policy import round_significant
+from fedcsa.source.source import Source
 from fedcsa.target.accept import accept
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
@@ -157,3 +160,23 @@ def test_a_median_of_too_few_reports_is_refused_before_a_model_is_asked_for(make
     with pytest.raises(ParameterError, match="'mean' with fewer than 4 sources"):
         target.choose(reports)
     assert "model-request" not in {entry.message for entry in target.ledger.entries}
+
+
+@pytest.mark.parametrize("column", range(len(NUMBER_SUMS)))
+def test_sums_that_no_float_can_square_are_refused_by_name(column, monkeypatch):
+    honest = Source.answer
+
+    def lies(source, question):
+        answer = honest(source, question)
+        if source.name == "b" and isinstance(answer, ExaminationReport):
+            sums = answer.score_sums.copy()
+            sums[0, column] = 1e200
+            return dataclasses.replace(answer, score_sums=sums)
+        return answer
+
+    monkeypatch.setattr(Source, "answer", lies)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4, 60, 2))
+    sources = {name: (X[k], X[k].sum(axis=1) + rng.normal(size=60)) for k, name in enumerate("abc")}
+    with pytest.raises(MessageError, match="The examination of source 'b'"):
+        FedCSA(random_state=0).fit(sources, X[3])

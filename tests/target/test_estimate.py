@@ -10,7 +10,7 @@ import pytest
 from fedcsa.answer.store import summary
 from fedcsa.core.weights import MOST_TIMES
 from fedcsa.errors import CandidatesError
-from fedcsa.target.estimate import Reported, eligible, validated, wild_models
+from fedcsa.target.estimate import Reported, among, eligible, validated, wild_models
 
 RNG = np.random.default_rng(21)
 SIZES = {"a": 40, "b": 25}
@@ -211,6 +211,11 @@ def test_reports_are_stacked_by_name_and_cannot_be_changed():
     arrays = [value for value in vars(stacked).values() if isinstance(value, np.ndarray)]
     assert len(arrays) == 8
     assert not any(array.flags.writeable for array in arrays)
+
+
+def test_sources_are_told_apart_to_the_last_character():
+    assert among(("a", "a\0", "b"), ["a\0", "b"]).tolist() == [False, True, True]
+    assert among((), ["a"]).shape == (0,)
 
 
 def test_without_any_report_nobody_reaches_the_target_and_nothing_can_be_chosen():

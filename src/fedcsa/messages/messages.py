@@ -382,7 +382,8 @@ class RiskReport(Message):
         yield 1 <= self.n_judged <= self.n_rows, "1 ≤ n_judged ≤ n_rows"
         yield isinstance(self.failed, Mapping), "failures by candidate"
         for key, reason in self.failed.items():
-            known = key.isdecimal() and len(key) < 12 and int(key) < count
+            whole = key.isdecimal() and len(key) < 12
+            known = whole and int(key) < count and str(int(key)) == key  # "1", and not "01"
             yield known and isinstance(reason, str), "failures of known candidates"
         none = len(self.failed) == count
         yield (self.n_folds == 0) <= none, "folds, unless every candidate failed"

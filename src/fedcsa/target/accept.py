@@ -141,9 +141,13 @@ def _hold(what: str, rules: Rules) -> None:
         Subject of the sentence that a rule ends.
     rules : iterator of tuple of object and str
     """
-    for holds, text in rules:
-        if not holds:
-            raise MessageError(f"{what} {text}")
+    try:
+        with np.errstate(over="ignore"):  # an infinite square holds to no bound
+            for holds, text in rules:
+                if not holds:
+                    raise MessageError(f"{what} {text}")
+    except ArithmeticError:  # a square that no float holds
+        raise MessageError(f"{what} must have numbers of a possible size. {_ASK}") from None
 
 
 def _report_rules(report: RiskReport, brief: Brief) -> Rules:

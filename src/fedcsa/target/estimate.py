@@ -140,6 +140,22 @@ class Reported:
         return cls(names, reports, reaching, most_rows, *map(read_only, arrays))
 
 
+def among(every: Sequence[str], names: Collection[str]) -> NDArray[np.bool_]:
+    """Which of `every` are among `names`. To numpy, a NUL at the end of a name is nothing.
+
+    Parameters
+    ----------
+    every : sequence of str
+    names : collection of str
+
+    Examples
+    --------
+    >>> among(("a", "b", "c"), ["c", "a"])
+    array([ True, False,  True])
+    """
+    return np.fromiter(map(names.__contains__, every), np.bool_, len(every))
+
+
 def eligible(plan: Plan, reported: Reported) -> tuple[int, ...]:
     """Indices of the candidates to choose from.
 
@@ -439,7 +455,7 @@ def wild_models(outputs: Mapping[str, Array], reported: Reported, loss: str) -> 
     reported : Reported
     loss : str
     """
-    sent, near = np.isin(reported.names, list(outputs)), reported.near
+    sent, near = among(reported.names, outputs), reported.near
     if loss not in ERROR_POWERS or (near & sent).sum() < FEWEST_TO_COMPARE:
         return []
     errors, means = _errors(reported, loss), reported.outcome_mean[:, 0]

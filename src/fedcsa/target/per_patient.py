@@ -14,7 +14,7 @@ from fedcsa.core.arrays import Array, bdtrc, logit
 from fedcsa.core.conformal import class_limit, half_widths, split_limit
 from fedcsa.core.scores import BANDS, FAR_END, ScoreDesign, distance_band, told_by
 from fedcsa.messages.messages import ExaminationReport
-from fedcsa.target.estimate import Reported
+from fedcsa.target.estimate import Reported, among
 
 #: What part of patients their interval or set holds for, unless another is asked for: usual where
 #: one patient is meant, not a study.
@@ -225,7 +225,7 @@ def limits_of(
         names = [n for n in names if found[n].residuals.size]
     if not names:
         return None
-    weights = reported.worth[np.isin(reported.names, names)]
+    weights = reported.worth[among(reported.names, names)]
     weights /= weights.sum()
     if design.n_classes:
         everybody = [told[n][0] for n in names]

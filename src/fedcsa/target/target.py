@@ -49,6 +49,7 @@ from fedcsa.target.conclude import no_overlap
 from fedcsa.target.estimate import (
     MOSTLY_OWN,
     Reported,
+    among,
     combine,
     eligible,
     estimates,
@@ -412,7 +413,7 @@ class Target:
             )
         found = self._estimates[self.plan.method]
         claimed = self._reported.worth if by_worth else found.source_weights
-        value = claimed[np.isin(self._reported.names, names)]
+        value = claimed[among(self._reported.names, names)]
         if value.sum() <= 0.0:
             raise NoSourcesError(
                 "Every source that sent a model has weight zero, so the models cannot be "
