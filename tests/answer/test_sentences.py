@@ -222,7 +222,8 @@ def test_half_widths_hold_for_as_many_patients_as_outcomes_allow(
     if says is None:
         assert "patients" not in told
     else:
-        assert told["patients"].startswith(f"{says} have an outcome within ± 1.5, ± 2 of the pred")
+        lead = f"After the outcomes, {says} have an outcome within ± 1.5, ± 2 of the pred"
+        assert told["patients"].startswith(lead)
 
 
 MOSTLY_OWN = (

@@ -282,6 +282,8 @@ def _measures(view: View) -> Said:
     asked = _held_for(view)
     if view.half_widths and asked:
         widths = listed([f"± {number(width)}" for width in view.half_widths])
+        if view.update:  # the table beside it is from before
+            asked = f"after the outcomes, {asked}"
         within = f"{asked} patients have an outcome within {widths} of the prediction"
         far = "from the quarter nearest to the target's centre to the farthest"
         yield "patients", f"{within}, {far}"
