@@ -15,7 +15,9 @@ import fedcsa
 from fedcsa import FedCSA
 from fedcsa.answer.charts import figure
 from fedcsa.answer.charts import risk_curve as risk
+from fedcsa.answer.charts.drawing import ACCENT, INK, Dot
 from fedcsa.answer.charts.forest_plot import draw_forest_plots
+from fedcsa.answer.charts.over_time import draw_over_time
 from fedcsa.answer.forests import source_forest
 from fedcsa.answer.measure_words import WORDS
 from fedcsa.answer.notebook import view_html
@@ -63,6 +65,20 @@ def test_outcomes_are_drawn_from_the_promise_on(making, make):
     bars = [x for x in others if x.get_xdata()[:1] == [30] and len(x.get_xdata()) == 2]
     thin, thick = sorted(bars, key=lambda x: x.get_linewidth())
     assert thin.get_ydata()[0] < thick.get_ydata()[0] < thick.get_ydata()[1] < thin.get_ydata()[1]
+
+
+def test_a_promise_is_blue_and_outcomes_are_black_in_every_chart(making, make):
+    adaptation = making.small_study().adaptation_
+    view = replace(view_of(adaptation), update=make.updated(90))
+    forest = draw_forest_plots([source_forest(view, view.loss)])
+    over_time = draw_over_time(view.came)
+    assert "blue: promised" in forest.below
+    assert "blue: promised" in over_time.panels[0].x.label
+    lines = (("a new site", "outcomes here"), ("promised", "with 90 outcomes"))
+    for chart, names in zip((forest, over_time), lines, strict=True):
+        dots = [mark for mark in chart.panels[0].marks if isinstance(mark, Dot)]
+        tones = {dot.text.partition(":")[0]: dot.colour for dot in dots}
+        assert [tones[name] for name in names] == [ACCENT, INK]
 
 
 def test_drawing_leaves_pyplot_and_the_settings_alone():
