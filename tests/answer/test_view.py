@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from fedcsa.answer.charts.drawing import Dot, Note
+from fedcsa.answer.charts.drawing import Dot, Note, Stroke
 from fedcsa.answer.charts.forest_plot import draw_forest_plots
 from fedcsa.answer.charts.kept_promises import draw_kept_promises
 from fedcsa.answer.charts.risk_curve import draw_search
@@ -396,6 +396,36 @@ def test_a_value_outside_the_chart_is_an_arrow_and_outcomes_here_never_are(makin
     [panel] = draw_forest_plots([source_forest(replace(view, update=None), lies)]).panels
     shown = {mark.text.partition(":")[0]: mark for mark in panel.marks if isinstance(mark, Dot)}
     assert (shown["a"].x, shown["a"].shape) == (pytest.approx(0.6), "<")
+
+
+@pytest.mark.parametrize("alone", [(25.0, 16.0, 36.0), (9.0, 0.0, 100.0), (1.0, 1e-6, 1e6)])
+def test_an_interval_with_outcomes_is_drawn_to_both_its_ends(making, make, alone):
+    whole = making.adaptation_of("abc", ["x"])
+    view = replace(view_of(whole), update=make.updated(alone=alone))
+    for forest in (source_forest(view, view.loss), first_forest(view, view.loss)):
+        [panel] = draw_forest_plots([forest]).panels
+        for y, line in enumerate(forest.lines):
+            if line.kind == "came":
+                marks = [mark for mark in panel.marks if isinstance(mark, Dot) and mark.y == y]
+                assert [mark.shape for mark in marks] == ["D"]
+                [bar] = [m for m in panel.marks if isinstance(m, Stroke) and m.ys == [y, y]]
+                assert bar.xs == pytest.approx([alone[1] ** 0.5, alone[2] ** 0.5])
+                assert panel.x.ends[0] <= bar.xs[0] < bar.xs[1] <= panel.x.ends[1]
+
+
+def test_a_constant_from_before_outcomes_is_not_drawn_beside_them(making, make):
+    whole = making.adaptation_of("abc", ["x"])
+    before = view_of(whole)
+    after = replace(before, update=make.updated())
+    for tell in (source_forest, first_forest):
+        then, now = (tell(view, view.loss) for view in (before, after))
+        assert then.beside is not None
+        assert then.label == "95 % interval; grey: a constant"
+        assert now.beside is None
+        assert now.label == "95 % interval"
+    r2 = making.promised("r2", 0.4, 0.1)  # its line is right at any time
+    assert source_forest(after, r2).beside == 0.0
+    assert source_forest(after, r2).label == "95 % interval; grey: a constant"
 
 
 def test_a_subgroup_is_drawn_as_updated_only_if_it_was(making, make):

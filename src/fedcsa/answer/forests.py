@@ -198,10 +198,14 @@ def _shown_here(view: View, measure: MeasurePromise) -> ShownMeasure | None:
 
 
 def _forest(view: View, measure: MeasurePromise, lines: Sequence[ForestLine]) -> ForestPlot:
-    """A measure with its lines; its loss is compared with a constant's."""
+    """A measure with its lines; its loss is compared with a constant's, before outcomes came.
+
+    Outcomes change what a constant's loss is here: the one that was promised is of no use then.
+    """
     words, promise = WORDS[measure.name], view.promise
     beside, what = words.beside, words.beside_is
-    if is_same(measure, view.loss or measure) and promise is not None and view.plan is not None:
+    is_loss = is_same(measure, view.loss or measure) and view.update is None
+    if is_loss and promise is not None and view.plan is not None:
         beside = in_units(view.plan, promise.risk / promise.ratio)
         what = "a constant"
     level = "interval" if promise is None else f"{percent(promise.level)} interval"

@@ -84,10 +84,11 @@ def _draw(panel: Panel, forest: ForestPlot) -> None:
 def _window(forest: ForestPlot) -> tuple[float, float]:
     """Between which values lines are drawn: some half-widths around what a new site may expect.
 
-    What outcomes here say lies in it, wherever that is.
+    What outcomes here say lies in it with its interval, wherever that is: it is the answer.
     """
     [new] = [line for line in forest.lines if line.kind == "new"]
-    came = [x.value for x in forest.lines if x.kind == "came" and x.value is not None]
+    here = [(x.value, x.lower, x.upper) for x in forest.lines if x.kind == "came"]
+    came = [value for line in here for value in line if value is not None]
     if new.value is None or new.lower is None or new.upper is None:
         return -math.inf, math.inf
     if forest.words.logarithmic and new.lower > 0.0:
