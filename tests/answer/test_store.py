@@ -312,10 +312,11 @@ def test_a_stranger_in_the_folder_of_a_result_survives_its_replacement(tmp_path)
 
 
 def test_a_folder_without_a_result_says_how_to_make_one(tmp_path):
-    for place in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ResultError, match=r"must hold adaptation.json.*fedcsa run"):
+    places = {tmp_path: "must hold adaptation.json", tmp_path / "nowhere": "does not exist"}
+    for place, problem in places.items():
+        with pytest.raises(ResultError, match=rf"{problem}.*fedcsa run"):
             load_result(place)
-        with pytest.raises(ResultError, match=r"must hold adaptation.json"):
+        with pytest.raises(ResultError, match=rf"{problem}.*fedcsa run"):
             load_ledgers(place)
 
 

@@ -57,7 +57,11 @@ def test_a_study_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
     assert failed(
         invoke(command, tmp_path / "no.toml"), 3, r"no\.toml' does not exist\. Check the path"
     )
-    assert failed(invoke(command, tmp_path), 3, "cannot be read")
+    match = r"is a folder; it must be a study file\. .* fedcsa study init"
+    assert failed(invoke(command, tmp_path), 3, match)
+    (tmp_path / "north.csv").write_text(f"age,bmi\n{PLANTED},1\n", encoding="utf-8")
+    match = r"looks like a table, not a study file\. Write one with: fedcsa study init"
+    assert failed(invoke(command, tmp_path / "north.csv"), 3, match)
 
 
 def test_a_study_that_is_not_toml_is_exit_code_3(invoke, tmp_path):
@@ -108,11 +112,12 @@ def test_an_option_that_does_not_suit_is_exit_code_3(make_study, invoke, tmp_pat
     assert failed(invoke("backtest", paper), 3, "'validated' for a back-test")
 
 
-@pytest.mark.parametrize("command", ["predict", "followup", "update", "ledger"])
+@pytest.mark.parametrize("command", ["report", "predict", "followup", "update", "ledger"])
 def test_a_result_that_is_not_there_is_exit_code_3(command, invoke, tmp_path):
-    rows = () if command == "ledger" else (tmp_path / "rows.csv",)
-    for place in (tmp_path, tmp_path / "nowhere"):
-        assert failed(invoke(command, place, *rows), 3, r"must hold adaptation\.json")
+    rows = () if command in ("report", "ledger") else (tmp_path / "rows.csv",)
+    assert failed(invoke(command, tmp_path, *rows), 3, r"must hold adaptation\.json")
+    match = r"nowhere' does not exist\. Make one with: fedcsa run STUDY --out DIR"
+    assert failed(invoke(command, tmp_path / "nowhere", *rows), 3, match)
 
 
 @pytest.mark.parametrize("command", ["report", "predict", "followup", "update", "ledger"])
@@ -168,6 +173,25 @@ def test_rows_that_cannot_be_predicted_are_exit_code_3(text, match, finished, in
     path = tmp_path / "rows.csv"
     path.write_text(text, encoding="utf-8")
     assert failed(invoke("predict", finished() / "result", path), 3, match)
+
+
+@pytest.mark.parametrize("command", ["predict", "update"])
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("nope.csv", r"nope\.csv' does not exist\. Check the path\.\n"),
+        ("tables", r"tables' must be one file; it is a folder\. .* such as .*tables/\*\.csv\.\n"),
+    ],
+)
+def test_rows_that_are_no_file_are_exit_code_3(command, name, match, finished, invoke, tmp_path):
+    (tmp_path / "tables").mkdir()
+    assert failed(invoke(command, finished() / "result", tmp_path / name), 3, match)
+
+
+def test_a_table_of_a_study_elsewhere_says_where_its_path_starts(study_folder, invoke):
+    (study_folder / "a.csv").unlink()
+    result = invoke("check", study_folder / "study.toml")
+    assert "it starts from the folder of the file that names it" in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(

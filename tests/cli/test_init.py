@@ -50,6 +50,26 @@ def test_a_dictionary_becomes_a_study_file(dictionary, tmp_path, invoke):
     assert "already exists" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("header.csv", "The table 'header.csv' must have rows; it has none."),
+        ("nope.csv", "The table 'nope.csv' does not exist. Check the path.\n"),
+        ("tables", "it is a folder. Name the tables in it, such as tables/*.csv.\n"),
+    ],
+)
+@pytest.mark.parametrize("whose", ["source", "target"])
+def test_a_table_that_shows_nothing_is_named(table, said, whose, tmp_path, invoke, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("tables").mkdir()
+    Path("header.csv").write_text("age,died\n", encoding="utf-8")
+    Path("good.csv").write_text("age,died\n1,0\n2,1\n", encoding="utf-8")
+    source, target = (table, "good.csv") if whose == "source" else ("good.csv", table)
+    result = invoke("study", "init", source, "--target", target, "--out", "new/study.toml")
+    assert result.exit_code == 3
+    assert said in result.stderr
+
+
 def test_a_federation_file_names_the_sites(dictionary, tmp_path, invoke):
     federation, out = tmp_path / "federation.toml", tmp_path / "study.toml"
     assert invoke("federation", "init", federation).exit_code == 0

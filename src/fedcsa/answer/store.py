@@ -270,8 +270,9 @@ def read_json(path: Path) -> dict[str, Any]:
         if isinstance(content, dict):
             return content
     except FileNotFoundError:
+        wrong = "does not" if path.parent.exists() else "does not exist"
         raise ResultError(
-            f"A result folder must hold adaptation.json; {str(path.parent)!r} does not. "
+            f"A result folder must hold adaptation.json; {str(path.parent)!r} {wrong}. "
             "Make one with: fedcsa run STUDY --out DIR. The target of a federated study may keep "
             "its own to itself."
         ) from None

@@ -89,11 +89,12 @@ class DatabaseFile:
     """A DuckDB or SQLite database on disk; its first bytes tell which."""
 
     path: Path
+    folder: Path = Path()  # of the file that names it
 
     @contextmanager
     def reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
         """The answer to `query`, piece by piece."""
-        check_file(self.path, "database")
+        check_file(self.path, "database", self.folder)
         with self.path.open("rb") as file:
             start = file.read(16)
         is_sqlite = start == _SQLITE_START
@@ -173,7 +174,8 @@ def open_database(database: str, folder: Path = Path()) -> DatabaseFile | Server
     problem = database_problem(database)
     if problem is not None:
         raise ParameterError(problem)
-    return Server(database) if _SCHEME.match(database) else DatabaseFile(folder / database)
+    is_server = _SCHEME.match(database)
+    return Server(database) if is_server else DatabaseFile(folder / database, folder)
 
 
 class Query(AnyTable):

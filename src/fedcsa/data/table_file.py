@@ -186,20 +186,36 @@ def file_state(path: Path) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-def check_file(path: Path, what: str = "table") -> None:
-    """Refuse early what a parser would refuse in its own words."""
+def refuse_folder(path: Path, what: str = "table") -> None:
+    """Say what to name in place of a folder."""
+    if os.path.isdir(path):  # noqa: PTH112 - a folder that may not be read is no error here
+        named = f"Name the tables in it, such as {(path / '*.csv').as_posix()}."
+        raise TableError(
+            f"The {what} {str(path)!r} must be one file; it is a folder. "
+            f"{named if what == 'table' else 'Name a file in it.'}"
+        )
+
+
+def check_file(path: Path, what: str = "table", folder: Path = Path()) -> None:
+    """Refuse early what a parser would refuse in its own words.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        For the sentence: ``"table"``, or ``"database"``.
+    folder : Path
+        Of the file that names `path`, if it is not the folder of the command.
+    """
+    refuse_folder(path, what)
     try:
-        if path.is_dir():
-            raise TableError(
-                f"The {what} {str(path)!r} must be one file; it is a folder. Name a file in it."
-            )
         size = path.stat().st_size
         if not os.access(path, os.R_OK):
             raise PermissionError
     except FileNotFoundError:
+        start = "" if folder == Path() else ": it starts from the folder of the file that names it"
         raise TableError(
-            f"The {what} {str(path)!r} does not exist. Check the path: in a study "
-            "it is relative to the study file."
+            f"The {what} {str(path)!r} does not exist. Check the path{start}."
         ) from None
     except OSError as error:
         raise TableError(

@@ -14,7 +14,14 @@ import numpy as np
 
 from fedcsa.data.csv_text import separator_of
 from fedcsa.data.databases import Query, open_database
-from fedcsa.data.table_file import AnyTable, ExcelSheet, TableFile, kind_of_table
+from fedcsa.data.table_file import (
+    AnyTable,
+    ExcelSheet,
+    TableFile,
+    check_file,
+    kind_of_table,
+    refuse_folder,
+)
 from fedcsa.errors import DataError, ParameterError, TableError
 
 if TYPE_CHECKING:
@@ -49,7 +56,10 @@ def open_table(where: Where, *, folder: Path = Path(), whose: str = "the table")
     if "database" in asked:
         return Query(open_database(asked["database"], folder), asked.get("query", ""), whose)
     path, sheet = folder / asked["table"], asked.get("sheet", "")
-    if kind_of_table(path) == ".xlsx":
+    refuse_folder(path)
+    kind = kind_of_table(path)
+    check_file(path, folder=folder)
+    if kind == ".xlsx":
         return ExcelSheet(path, sheet)
     if sheet:
         raise ParameterError(f"Only an Excel workbook has sheets; {str(path)!r} is not one.")

@@ -15,7 +15,7 @@ from fedcsa.data.coding import Columns
 from fedcsa.data.columns import Feature, Outcome
 from fedcsa.data.table_file import is_database, kind_of_table
 from fedcsa.data.tables import open_table
-from fedcsa.errors import StudyError, hint
+from fedcsa.errors import DataError, StudyError, hint
 from fedcsa.messages.messages import TARGET
 from fedcsa.study.toml import format_toml
 from fedcsa.words import counted, listed, printable
@@ -195,8 +195,8 @@ def draft_from_tables(
     for option, given in {"query": query, "sheet": sheet}.items():
         if given and not any(option in place for place in (*places.values(), where)):
             raise StudyError(f"None of the tables takes a {option}. Leave out --{option}.")
-    frames = {name: open_table(place, folder=folder).read() for name, place in places.items()}
-    new = open_table(where, folder=folder).read()
+    frames = {name: _rows_of(path, query, sheet) for name, path in paths.items()}
+    new = _rows_of(target, query, sheet)
     name, reason, notes = _choose_outcome(frames, new, outcome)
     if name in new.column_names:  # what the target knows of outcomes is not looked at
         new = new.drop_columns([name])
@@ -207,6 +207,14 @@ def draft_from_tables(
     unused = tuple(column for column in every if column not in used)
     bare = replace(found, notes=())
     return StudyDraft(bare, reason, where, places, tuple(notes), origin, unused=unused)
+
+
+def _rows_of(path: Path, query: str, sheet: str) -> pa.Table:
+    """All rows of a table that the command line names; one without rows shows nothing."""
+    rows = open_table(place_in(Path(), path, query, sheet)).read()
+    if not rows.num_rows:
+        raise DataError(f"The table {str(path)!r} must have rows; it has none. Export it again.")
+    return rows
 
 
 def place_in(folder: Path, path: Path, query: str = "", sheet: str = "") -> TablePlace:

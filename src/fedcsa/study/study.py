@@ -18,7 +18,7 @@ from fedcsa.data.coding import Columns, numbers_of
 from fedcsa.data.columns import Feature, Outcome, alone_with_classes
 from fedcsa.data.streams import DecodedOnce, RowStream, TableStream, read_rows
 from fedcsa.data.table1 import read_table1
-from fedcsa.data.table_file import AnyTable
+from fedcsa.data.table_file import FILE_KINDS, AnyTable
 from fedcsa.data.tables import Where, open_table, words_of
 from fedcsa.errors import ParameterError, StudyError, gathered, must, raise_all, unknown
 from fedcsa.messages.messages import TARGET, Brief
@@ -130,8 +130,14 @@ class Study:
     def load(cls, path: str | Path) -> Self:
         """Read a study file; the paths in it are relative to its folder."""
         path, advice = Path(path), "Write one with: fedcsa study init"
-        text = read_text(path, "study file", f"Check the path. {advice}")
-        return cls.parse(text, folder=path.parent, origin=path.name)
+        try:
+            text = read_text(path, "study file", f"Check the path. {advice}")
+            return cls.parse(text, folder=path.parent, origin=path.name)
+        except StudyError as error:
+            if not path.is_file() or not path.name.lower().endswith(FILE_KINDS):
+                raise
+            told = f"{error} This looks like a table, not a study file. {advice}"
+            raise StudyError(told) from None
 
     @classmethod
     def parse(cls, text: str, *, folder: str | Path = "", origin: str = "study.toml") -> Self:

@@ -154,6 +154,8 @@ def read_text(path: str | Path, what: str, advice: str) -> str:
     except FileNotFoundError:
         raise StudyError(f"The {what} {str(path)!r} does not exist. {advice}") from None
     except OSError as error:
+        if Path(path).is_dir():
+            raise StudyError(f"{str(path)!r} is a folder; it must be a {what}. {advice}") from None
         kind = type(error).__name__
         raise StudyError(f"The {what} {str(path)!r} cannot be read ({kind}). {advice}") from None
 
