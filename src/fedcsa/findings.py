@@ -135,7 +135,10 @@ CATALOGUE: dict[str, tuple[Severity, str, str]] = {
     "intervals-narrow": (
         "warning",
         "fewer outcomes lie in their intervals per patient, or in their sets, than was promised",
-        "do not rely on the sources' ones; if outcomes widened them, the evidence says by how much",
+        (
+            "use the intervals of fedcsa predict from now on; they are wider if the evidence says "
+            "so, and too narrow if it does not"
+        ),
     ),
     "outcomes-same": (
         "warning",

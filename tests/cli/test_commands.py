@@ -461,7 +461,7 @@ def test_an_end_that_too_few_rows_stand_behind_is_empty(finished, invoke, tmp_pa
         assert invoke(*words, "--out", tmp_path / name).exit_code == 0
 
 
-@pytest.mark.parametrize("level", ["0", "1", "90"])
+@pytest.mark.parametrize("level", ["0", "1", "90", "90%", "nan"])
 def test_the_level_of_an_interval_lies_between_0_and_1(level, finished, invoke):
     folder = finished()
     result = invoke("predict", folder / "result", folder / "new.csv", "--interval", level)

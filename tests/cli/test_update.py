@@ -114,6 +114,14 @@ def test_a_list_that_is_there_is_never_overwritten(folder, invoke):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(("option", "value"), [("--n", 1000), ("--seed", -1)])
+def test_a_list_that_cannot_be_drawn_names_the_option(option, value, folder, invoke):
+    arguments = ("followup", folder / "result", folder / "new.csv", "-o", folder / "list.csv")
+    result = invoke(*arguments, option, value)
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"error: {option} must be a whole number from ")
+
+
 def test_a_list_whose_design_cannot_be_kept_is_not_written(folder, invoke):
     (folder / "result" / "updates.part").mkdir()
     result = invoke("followup", folder / "result", folder / "new.csv", "-o", folder / "list.csv")

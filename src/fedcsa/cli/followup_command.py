@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,16 +21,21 @@ from fedcsa.cli.common import (
     shown_place,
     unbroken,
 )
-from fedcsa.errors import TableError
+from fedcsa.errors import ParameterError, TableError
 from fedcsa.words import number
 
 if TYPE_CHECKING:
     from fedcsa.core.arrays import Array
+    from fedcsa.core.strata import Labels
+    from fedcsa.outcomes import History
     from fedcsa.plan import Plan
     from fedcsa.study.outcome_tables import NamedRows
+    from fedcsa.target.adaptation import Adaptation
 
 #: Outcomes for which the width of the interval is told, as people plan them.
 SIZES = (20, 50, 100)
+#: How a function begins to refuse an argument.
+_PARAMETER = re.compile(r"^The '(n|seed)' parameter")
 
 
 def followup(
@@ -59,7 +65,7 @@ def followup(
     """
     from fedcsa.answer.store import load_history, save_history
     from fedcsa.data.tables import write_table
-    from fedcsa.outcomes import History, expected_intervals, pick_rows
+    from fedcsa.outcomes import History, expected_intervals
     from fedcsa.study.outcome_tables import ROW_NUMBER, outcome_of, read_target_rows
 
     if out.exists():
@@ -70,9 +76,7 @@ def followup(
         found = read_target_rows(columns, place_of(rows, query, sheet))
     history = History() if anew else load_history(result, adaptation)
     last = history.last
-    places, stands_for, history = pick_rows(
-        adaptation, found.X, found.keys, n, seed=seed, history=history, predicted=found.predicted
-    )
+    places, stands_for, history = _picked(adaptation, found, n, seed, history)
     assert history.design is not None  # noqa: S101 - it was just made
     files = (*history.design.files, str(out))
     to_come = max(len(history.design.picked), (last.n_rows if last else 0) + len(places))
@@ -95,6 +99,21 @@ def followup(
         "expected": expected_intervals(adaptation, last, {*SIZES, to_come}),
     }
     output.answer(content, lambda screen: _show(screen, content, adaptation.plan, result), out)
+
+
+def _picked(
+    adaptation: Adaptation, found: NamedRows, n: int, seed: int, history: History
+) -> tuple[Labels, Array, History]:
+    """Rows that are drawn; a refusal names the option of the command line."""
+    from fedcsa.outcomes import pick_rows
+
+    try:
+        return pick_rows(
+            adaptation, found.X, found.keys, n, seed=seed, history=history,
+            predicted=found.predicted,
+        )  # fmt: skip
+    except ParameterError as error:
+        raise ParameterError(_PARAMETER.sub(r"--\1", str(error))) from None
 
 
 #: Why outcomes can widen an interval.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,7 +45,7 @@ def predict(
         option(metavar="COLUMN", help="A column of ROWS to keep; repeat it, or say all."),
     ] = None,
     interval: Annotated[
-        float | None,
+        str | None,
         option(
             metavar="LEVEL",
             help="Add an interval, or a set of classes, that holds for this share of patients.",
@@ -75,14 +76,12 @@ def predict(
     from fedcsa.data.tables import open_table
     from fedcsa.study.predicting import FAR_SDS, predicted_batches
 
-    if interval is not None and not 0.0 < interval < 1.0:
-        wrong = f"--interval must be between 0 and 1, such as 0.9; it is {interval:g}."
-        raise click.UsageError(wrong)
+    level = None if interval is None else _level_of(interval)
     where = place_of(rows, query, sheet)
     (adaptation, columns), far = open_result(result), Counter[str]()
     with output.working(f"predicting {shown_place(rows)}") as say:
         pieces = predicted_batches(
-            columns, adaptation, where, keep=keep or (), level=interval, far=far
+            columns, adaptation, where, keep=keep or (), level=level, far=far
         )
         with closing(pieces):
             told = _told(pieces, open_table(where).n_rows(), say)
@@ -91,7 +90,7 @@ def predict(
     verdict = adaptation.verdict if last is None else last.verdict
     if verdict.advice == "no":
         warn(f"The verdict on this model is 'do not use it': {verdict.sentence}.")
-    for finding in last.findings if last is not None and interval is not None else ():
+    for finding in last.findings if last is not None and level is not None else ():
         if finding.code == "intervals-narrow":
             warn(f"{finding}.")
     for feature, n_rows in far.most_common(MOST_WARNED):
@@ -100,6 +99,18 @@ def predict(
             f"{counted(n_rows, 'row')}. Check its unit and these cells before you use the "
             "predictions."
         )
+
+
+def _level_of(text: str) -> float:
+    """The level of an interval."""
+    try:
+        level = float(text)
+    except ValueError:
+        level = math.nan
+    if not 0.0 < level < 1.0:
+        wrong = f"--interval must be between 0 and 1, such as 0.9; it is {text}."
+        raise click.UsageError(wrong)
+    return level
 
 
 def _told(

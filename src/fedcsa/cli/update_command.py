@@ -10,8 +10,6 @@ from fedcsa.cli.common import (
     EXIT_BROKEN,
     Output,
     ResultFolder,
-    RowsQuery,
-    RowsSheet,
     Screen,
     argument,
     follow,
@@ -44,8 +42,12 @@ def update(
         bool,
         option("--anew", help="Forget earlier updates of this result, but not its lists."),
     ] = False,
-    query: RowsQuery = "",
-    sheet: RowsSheet = "",
+    query: Annotated[
+        str, option("--query", metavar="SQL", help="The query, if OUTCOMES is a database.")
+    ] = "",
+    sheet: Annotated[
+        str, option("--sheet", metavar="NAME", help="The sheet, if OUTCOMES is a workbook.")
+    ] = "",
 ) -> None:
     """Bring outcomes of some of the target's rows into the answer: number, model and verdict.
 
