@@ -166,8 +166,9 @@ def test_a_fresh_study_goes_from_files_to_predictions(clinic):
     assert realised == pytest.approx(np.mean((score - labels) ** 2), rel=0.1)  # weighted, if at all
 
     moved = folder / "tables" / "moved.csv"
-    broken = json.loads(call("update", result, moved, "--anew", "--json", code=7))
+    broken = json.loads(call("update", result, moved, "--anew", "--json", code=6))
     assert broken["conclusion"] == "worse than promised"
+    assert broken["verdict"]["advice"] == "no"  # which says more than a broken promise
 
     ledger = json.loads(call("ledger", result, "--json"))
     assert set(ledger) == {"target", "Leeds", "Turin", "St. Élie"}
